@@ -1,0 +1,50 @@
+"""What can go wrong, as exceptions that say the value, the limit and the way out.
+
+Every error that a user can cause is a `NewkindsError`. Its text is one or two sentences on what is wrong, its `hint`
+is the way out: the command line prints the hint as the last line and leaves with `exit_code`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class NewkindsError(Exception):
+    """The base of all errors that newkinds raises on purpose."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class DataError(NewkindsError):
+    """The pictures, arrays or weights given cannot be used."""
+
+
+class NumericsError(NewkindsError):
+    """A loss, a feature or a weight is not finite."""
+
+
+class RunError(NewkindsError):
+    """The run folder cannot be written, is in use, or belongs to another run."""
+
+
+class UsageError(NewkindsError, ValueError):
+    """A value that was asked for does not exist or is out of its range."""
+
+    exit_code = 2
+
+
+def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
+    """Return the error for a name that is not one of `valid`, with all of them listed and the likely one pointed out."""
+    valid = sorted(valid)
+    close = get_close_matches(name, valid, n=1)
+    meant = f"Did you mean {close[0]!r}? " if close else ""
+    return UsageError(f"Unknown {what} {name!r}.", hint=f"{meant}Valid: {', '.join(valid)}.")
