@@ -12,17 +12,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichBars
 
+from newkinds.errors import unknown_name
+
+MODES = ("auto", "bars", "plain", "quiet")
 PLAIN_SECONDS = 10.0  # between two plain lines about the same task
 
 
 class Step:
     """One task under way; `advance` it as work gets done."""
 
-    def __init__(self, owner: Progress, title: str, total: int) -> None:
+    def __init__(self, owner: Progress, title: str, total: int, done: int = 0) -> None:
         self._owner = owner
         self.title = title
         self.total = total
-        self.done = 0
+        self.done = self._before = done
         self.note = ""
         self._started = self._last = time.monotonic()
         self.task: TaskID | None = None
@@ -39,8 +42,11 @@ class Step:
         if now - self._last < PLAIN_SECONDS or self.done >= self.total:
             return None
         self._last = now
-        left = (now - self._started) / max(self.done, 1) * (self.total - self.done)
-        return f"{self.title} {self.done}/{self.total}, {_clock(left)} left{f', {self.note}' if self.note else ''}"
+        parts = [f"{self.title} {self.done}/{self.total}"]
+        if self.done > self._before:
+            left = (now - self._started) / (self.done - self._before) * (self.total - self.done)
+            parts.append(f"{_clock(left)} left")
+        return ", ".join([*parts, self.note] if self.note else parts)
 
 
 class Progress:
@@ -50,11 +56,14 @@ class Progress:
     """
 
     def __init__(self, mode: str = "auto", stream: TextIO | None = None) -> None:
-        self._stream = stream if stream is not None else sys.stderr
+        if mode not in MODES:
+            raise unknown_name("progress mode", mode, MODES)
+        # Without a stream, each line goes to what sys.stderr is at that moment: QUIET outlives replacements of it.
+        self._console = Console(file=stream, stderr=True, highlight=False, emoji=False, soft_wrap=True)
         if mode == "auto":
-            mode = "bars" if self._stream.isatty() else "plain"
+            on_terminal = (stream or sys.stderr).isatty() and not self._console.is_dumb_terminal
+            mode = "bars" if on_terminal else "plain"
         self.mode = mode
-        self._console = Console(file=self._stream, highlight=False, soft_wrap=True)
         self._bars: RichBars | None = None
 
     def say(self, text: str) -> None:
@@ -67,25 +76,26 @@ class Progress:
         self._console.print(f"Warning: {text}", markup=False)
 
     @contextmanager
-    def step(self, title: str, total: int) -> Iterator[Step]:
-        """Show a task of `total` units until the block ends."""
-        step = Step(self, title, total)
+    def step(self, title: str, total: int, done: int = 0) -> Iterator[Step]:
+        """Show a task of `total` units until the block ends; `done` of them were done before, in no time of ours."""
+        step = Step(self, title, total, done)
         if self.mode != "bars":
             yield step
             return
         outermost = self._bars is None
         if self._bars is None:
             self._bars = RichBars(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=30),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-                TextColumn("{task.fields[note]}"),
+                TextColumn("{task.fields[note]}", markup=False),
                 console=self._console,
                 transient=False,
+                redirect_stdout=sys.stdout.isatty(),  # what is piped on must not end up among the bars
             )
             self._bars.start()
-        step.task = self._bars.add_task(title, total=total, note="")
+        step.task = self._bars.add_task(title, total=total, completed=done, note="")
         try:
             yield step
         finally:

@@ -1,0 +1,68 @@
+"""Transfer clustering with a known number of kinds (Algorithm 1)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from accelerate import Accelerator
+from numpy.typing import NDArray
+
+from newkinds.discover.clustering_task import ClusteringTask
+from newkinds.features import extract_features
+from newkinds.images.imageset import ImageSet
+from newkinds.initialise import Start, initialise
+from newkinds.networks import ClusteringNetwork, Network
+from newkinds.progress import QUIET, Progress
+from newkinds.settings import Settings
+from newkinds.training import Checkpoints, Phase, Record, train
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """What Algorithm 1 found: the trained network and p(k|i) float32 (N, K) of the unsorted pictures."""
+
+    network: ClusteringNetwork
+    probabilities: NDArray[np.float32]
+    start: Start
+
+    @property
+    def kinds(self) -> NDArray[np.int64]:
+        """The most probable kind of each picture, int64 (N,) (Algorithm 1, line 14)."""
+        kinds: NDArray[np.int64] = self.probabilities.argmax(axis=1)
+        return kinds
+
+
+def cluster(
+    network: Network,
+    unsorted: ImageSet,
+    kinds: int,
+    settings: Settings,
+    *,
+    features: NDArray[np.float32] | None = None,
+    truth: NDArray[np.int64] | None = None,
+    accelerator: Accelerator | None = None,
+    checkpoints: Checkpoints | None = None,
+    log: Callable[[Record], None] = lambda record: None,
+    progress: Progress = QUIET,
+) -> Clustered:
+    """Sort the unsorted pictures into `kinds` kinds, starting from f; f itself is left as it is.
+
+    features: f's features of the unsorted pictures, if at hand. truth: for the log only.
+    """
+    if features is None:
+        features = extract_features(network, unsorted, progress=progress)
+    # Line 2: PCA into the bottleneck, k-means into the centres, the first targets.
+    start = initialise(features, kinds, settings.initialise, alpha=settings.discover.alpha, seed=settings.seed)
+    task = ClusteringTask(copy.deepcopy(network), start, unsorted, settings.discover, settings.seed, truth)
+    # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
+    phases = [
+        Phase("warmup", settings.discover.warmup_epochs, settings.discover),
+        Phase("main", settings.discover.epochs, settings.discover),
+    ]
+    train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)
+    probabilities = task.predict().numpy()  # Line 13
+    assert isinstance(task.module, ClusteringNetwork)
+    return Clustered(task.module, probabilities, start)

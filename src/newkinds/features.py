@@ -1,0 +1,62 @@
+"""f over a set of pictures: always in eval mode, never augmented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from newkinds.errors import NumericsError
+from newkinds.images.imageset import ImageSet
+from newkinds.networks import Network
+from newkinds.progress import QUIET, Progress
+from newkinds.training import NAMES_SHOWN
+
+BATCH = 256
+
+
+def extract_features(network: Network, images: ImageSet, *, progress: Progress = QUIET) -> NDArray[np.float32]:
+    """Return the features z = f(x) of all pictures, float32 (N, d), on the device where the network is."""
+    features = apply(network, images, title=f"Features of {len(images)} pictures", progress=progress)
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if len(bad):
+        shown = ", ".join(images.names[i] for i in bad[:NAMES_SHOWN])
+        raise NumericsError(
+            f"The features of {len(bad)} of {len(images)} pictures are not finite: {shown}.",
+            hint="Lower pretrain.learning_rate and start the run in a new folder.",
+        )
+    return features
+
+
+def apply(
+    module: nn.Module, images: ImageSet, *, title: str = "", progress: Progress = QUIET
+) -> NDArray[np.float32]:
+    """Return a module's output (N, ...) over all pictures as they are; its mode is put back afterwards."""
+    was_training = module.training
+    module.eval()
+    outputs = []
+    try:
+        with torch.inference_mode(), progress.step(title, len(images)) as step:
+            for start in range(0, len(images), BATCH):
+                batch = as_input(images.pixels[start : start + BATCH], device_of(module))
+                outputs.append(module(batch).float().cpu().numpy())
+                step.advance(len(batch))
+    finally:
+        module.train(was_training)
+    return np.concatenate(outputs)
+
+
+def as_input(pixels: NDArray[Any], device: torch.device) -> Tensor:
+    """Return pixels as a network takes them: uint8 pictures as float32 in [0, 1], embeddings as they are."""
+    tensor = torch.from_numpy(np.ascontiguousarray(pixels)).to(device)
+    return tensor.float().div_(255) if tensor.dtype == torch.uint8 else tensor
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Return the device where a module's weights, or its buffers, are."""
+    for tensor in module.parameters():
+        return tensor.device
+    return next(iter(module.buffers())).device

@@ -1,0 +1,353 @@
+"""Turn the bytes of a picture file into pixels. The only module of the package that imports PIL.
+
+JPEG, PNG, WebP, BMP, GIF and TIFF are read, nothing else: the first bytes choose the reader, so none of Pillow's other
+plugins ever sees a file. Every picture comes out as 8-bit grey or RGB by these rules:
+
+- The first frame of an animation or of a TIFF with pages is the picture.
+- EXIF orientation is applied. Colour profiles and gamma are not.
+- Transparency is composited on white, whether it is a channel, a palette entry or one colour.
+- 16-bit grey is divided by 257 and 12-bit TIFF scaled alike, so that white stays white. (Of 16-bit colour Pillow keeps
+  the high byte.)
+- 32-bit integers (TIFF) within 0..255 stay as they are, within 0..65535 are divided by 257, and are otherwise stretched
+  from their least to their largest value.
+- Floats (TIFF) within 0..1 keep black at 0 and white at 1, and are otherwise stretched in the same way. A value that is
+  not finite refuses the picture.
+
+A file that is cut short or broken is refused with an `ImageError`, never returned half grey. What no reader can notice
+is damage that leaves a valid stream of other pixels: JPEG, BMP, GIF, TIFF and WebP carry no checksum.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFile
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from newkinds.errors import DataError, UsageError, unknown_name
+
+MAX_PIXELS = 100_000_000  # a picture at the limit takes about 1 GB for a moment
+MAX_SIDE = 65_535  # JPEG's own limit; a one-row picture of 100 million columns is an attack, not a photograph
+MAX_SCANS = 200  # of a progressive JPEG: encoders write 10, an attack thousands, each as long as a whole decode
+
+FITS = ("crop", "squash")
+
+_READERS: tuple[tuple[bytes, type[ImageFile.ImageFile]], ...] = (
+    (rb"\xff\xd8\xff", JpegImageFile),
+    (rb"\x89PNG\r\n\x1a\n", PngImageFile),
+    (rb"RIFF....WEBP", WebPImageFile),
+    (rb"GIF8[79]a", GifImageFile),
+    (rb"II[*+]\x00|MM\x00[*+]", TiffImageFile),
+    (rb"BM", BmpImageFile),
+)
+_GREY = ("1", "L", "LA", "La", "I", "F")  # and I;16 in its byte orders
+_WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
+
+_ORIENTATION, _PHOTOMETRIC, _SAMPLE_FORMAT, _BITS = 274, 262, 339, 258  # TIFF and EXIF tags
+_WHITE_IS_ZERO, _UNSIGNED = 0, 1
+
+
+class ImageError(DataError):
+    """A file is not a picture that can be used; the text is the reason on one line."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a picture file says about itself: width and height after EXIF orientation, channels 1 (grey) or 3."""
+
+    format: str
+    width: int
+    height: int
+    channels: int
+
+
+def probe(data: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Header:
+    """Read the header of a picture file, given as its bytes or its path, without decoding it."""
+    with _pillow(), io.BytesIO(data) if isinstance(data, bytes) else open(data, "rb") as stream:
+        picture = _open(stream, max_pixels)
+        width, height = _stored_size(picture)
+        if _orientation(picture) >= 5:
+            width, height = height, width
+        grey = _is_grey(picture)
+    return Header(str(picture.format), width, height, 1 if grey else 3)
+
+
+def decode(
+    data: bytes, *, size: int | None, channels: int, max_pixels: int = MAX_PIXELS, fit: str = "crop"
+) -> NDArray[np.uint8]:
+    """Decode a picture file.
+
+    size: the side of the square that comes out, by an antialiased resize; None keeps width and height.
+    channels: 1 for grey (ITU-R 601 luma of a colour picture) or 3 for RGB (a grey one three times).
+    fit: "crop" brings the shorter side to `size` and keeps the centre, "squash" brings both sides to `size`.
+
+    Returns (channels, H, W) uint8, contiguous. Raises ImageError where the file cannot be used.
+    """
+    if size is not None and size < 1:
+        raise UsageError(f"size={size} should be >= 1.")
+    if channels not in (1, 3):
+        raise UsageError(f"channels={channels} should be 1 or 3.")
+    if fit not in FITS:
+        raise unknown_name("fit", fit, FITS)
+    with _pillow():
+        picture, orientation = _load(data, size, max_pixels)
+        if data.startswith(b"\xff\xd8") and _ends_blank(picture) and _runs_dry(data, picture, size, max_pixels):
+            raise ImageError("cut short (the data of the JPEG ends before its last row)")
+        if channels == 1 and picture.mode != "L":
+            picture = picture.convert("L")
+        if size is not None:
+            box = _centre_square(picture.size) if fit == "crop" else None
+            # Lanczos, after a cheap box reduction to three times the size where the picture is much larger.
+            picture = picture.resize((size, size), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
+        pixels = np.asarray(picture)
+    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    planes = np.broadcast_to(planes, (channels, *planes.shape[1:]))
+    return np.ascontiguousarray(_turn(planes, orientation))
+
+
+def encode(pixels: NDArray[np.uint8], format: str, *, quality: int = 90) -> bytes:
+    """Write pixels, uint8 (C, H, W) with C 1 or 3, as the bytes of a "png", "jpeg" or "webp" without metadata."""
+    if format not in ("png", "jpeg", "webp"):
+        raise unknown_name("picture format", format, ("png", "jpeg", "webp"))
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[0] not in (1, 3):
+        raise UsageError(f"pixels of shape {pixels.shape} and type {pixels.dtype} should be uint8 (1 or 3, H, W).")
+    plane = pixels[0] if pixels.shape[0] == 1 else pixels.transpose(1, 2, 0)
+    stream = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(plane)).save(stream, format=format.upper(), quality=quality)
+    return stream.getvalue()
+
+
+class _Silence:
+    """Keep Pillow's warnings about odd files from the user while any thread decodes.
+
+    Counted under a lock because `warnings.catch_warnings` by itself restores the wrong state when threads overlap.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._before.__exit__(None, None, None)
+
+
+_silence = _Silence()
+
+
+@contextmanager
+def _pillow() -> Iterator[None]:
+    """Turn whatever Pillow raises into an ImageError: on hostile bytes that is any exception there is."""
+    with _silence:
+        try:
+            yield
+        except ImageError:
+            raise
+        except Exception as error:
+            raise ImageError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "needs more memory than there is"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"cannot be read ({error.strerror})"
+    text = " ".join(str(error).encode("ascii", "backslashreplace").decode().split())[:200] or type(error).__name__
+    if isinstance(error, Image.DecompressionBombError):
+        return f"too many pixels ({text})"
+    return f"{'cut short' if 'truncated' in text.lower() else 'broken'} ({text})"
+
+
+def _open(stream: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
+    """Read the header and refuse what is too large, before any pixel is decoded."""
+    head = stream.read(16)
+    if not head:
+        raise ImageError("empty file")
+    reader = next((reader for pattern, reader in _READERS if re.match(pattern, head, re.DOTALL)), None)
+    if reader is None:
+        raise ImageError("not a JPEG, PNG, WebP, BMP, GIF or TIFF picture")
+    stream.seek(0)
+    picture = reader(stream, "")
+    width, height = _stored_size(picture)
+    if width * height > max_pixels:
+        raise ImageError(f"{width} x {height} is {width * height:,} pixels, over the limit of {max_pixels:,}")
+    if max(width, height) > MAX_SIDE:
+        raise ImageError(f"{width} x {height} has a side over the limit of {MAX_SIDE:,} pixels")
+    return picture
+
+
+def _stored_size(picture: ImageFile.ImageFile) -> tuple[int, int]:
+    """Return width and height as stored: newer versions of Pillow swap a turned TIFF's on opening, older do not."""
+    if isinstance(picture, TiffImageFile):
+        return int(picture.tag_v2[256]), int(picture.tag_v2[257])
+    return picture.size
+
+
+def _orientation(picture: ImageFile.ImageFile) -> int:
+    """Return the EXIF orientation, 1 to 8; 1 where there is none or the EXIF block is broken."""
+    try:
+        # Not PngImageFile's own getexif, which decodes the pixels to look for a block behind them.
+        found = Image.Image.getexif(picture).get(_ORIENTATION, 1)
+    except Exception:
+        return 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+
+
+def _turn(planes: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    """Undo the way the camera was held: (C, H, W) in, (C, H, W) or (C, W, H) out."""
+    if orientation >= 5:
+        planes = planes.swapaxes(1, 2)
+    if orientation in (2, 3, 6, 7):
+        planes = planes[:, :, ::-1]
+    if orientation in (3, 4, 7, 8):
+        planes = planes[:, ::-1]
+    return planes
+
+
+def _is_grey(picture: ImageFile.ImageFile) -> bool:
+    if picture.mode == "P" and picture.palette is not None:
+        raw, layout = bytes(picture.palette.palette), picture.palette.rawmode
+        if layout == "RGB;L":  # TIFF: all reds, then all greens, then all blues
+            third = len(raw) // 3
+            return raw[:third] == raw[third : 2 * third] == raw[2 * third :]
+        step = 4 if layout == "BGRX" else 3
+        return raw[0::step] == raw[1::step] == raw[2::step]
+    return picture.mode in _GREY or picture.mode.startswith("I;16") or _raw_mode(picture) == "LA;16B"
+
+
+def _raw_mode(picture: ImageFile.ImageFile) -> str:
+    """Return Pillow's name for the layout of a PNG's stored samples, which tells more than the mode does."""
+    return str(picture.tile[0][3]) if isinstance(picture, PngImageFile) and picture.tile else ""
+
+
+def _load(data: bytes, size: int | None, max_pixels: int) -> tuple[Image.Image, int]:
+    """Decode to an image of mode L or RGB, not smaller than needed for `size`, and its remaining orientation."""
+    picture = _open(io.BytesIO(data), max_pixels)
+    raw_mode = _raw_mode(picture)
+    if isinstance(picture, JpegImageFile):
+        if data.count(b"\xff\xda") > MAX_SCANS:
+            raise ImageError(f"a JPEG of more than {MAX_SCANS} scans")
+        if size is not None:
+            picture.draft(None, (2 * size, 2 * size))  # libjpeg decodes a 12-megapixel photograph at 1/8 for free
+    elif isinstance(picture, PngImageFile):
+        reader = _open(io.BytesIO(data), max_pixels)
+        reader.verify()  # the checksums, which Pillow skips for the pixels; a verified image cannot be loaded
+    elif isinstance(picture, TiffImageFile) and not _strips_cover(picture):
+        raise ImageError("cut short (strips are missing)")
+    picture.load()
+    # The orientation of what is loaded: Pillow turns a TIFF itself, and a PNG may keep its EXIF behind the pixels.
+    return _flatten(picture, raw_mode), _orientation(picture)
+
+
+def _strips_cover(picture: TiffImageFile) -> bool:
+    """Tell whether the strips or tiles of an uncompressed TIFF fill its area: Pillow leaves black what they do not."""
+    extents = {tile[1] for tile in picture.tile if tile[1] is not None}
+    width, height = _stored_size(picture)
+    return sum((right - left) * (bottom - top) for left, top, right, bottom in extents) >= width * height
+
+
+def _flatten(picture: ImageFile.ImageFile, raw_mode: str) -> Image.Image:
+    """Return the picture in mode L or RGB, on white where it is transparent."""
+    mode = picture.mode
+    if mode in ("I", "F") or mode.startswith("I;16"):
+        return Image.fromarray(_to_8_bits(picture))
+    plain = "L" if mode in _GREY else "RGB"
+    if mode not in _WITH_ALPHA and "transparency" not in picture.info:
+        return picture if mode == plain else picture.convert(plain)
+    if raw_mode in ("L;2", "L;4"):  # Pillow scales these samples to 0..255, but not the transparent one
+        picture.info["transparency"] *= 85 if raw_mode == "L;2" else 17
+    elif raw_mode == "RGB;16B":
+        picture.info["transparency"] = tuple(value >> 8 for value in picture.info["transparency"])
+    layers = picture.convert("LA" if plain == "L" else "RGBA")
+    flat = Image.new(plain, picture.size, "white")
+    flat.paste(layers.convert(plain), mask=layers.getchannel("A"))
+    return flat
+
+
+def _to_8_bits(picture: ImageFile.ImageFile) -> NDArray[np.uint8]:
+    """Scale the samples of a 16-bit, 32-bit or float picture to uint8 (H, W), as the module's text says."""
+    values: NDArray[Any] = np.asarray(picture)
+    tags: Any = picture.tag_v2 if isinstance(picture, TiffImageFile) else {}
+    if picture.mode == "I" and tags.get(_BITS) == (32,) and tags.get(_SAMPLE_FORMAT, (1,))[0] == _UNSIGNED:
+        values = values.view(np.uint32)  # Pillow reads them as signed
+    if picture.mode == "F" and not np.isfinite(values).all():
+        raise ImageError("has values that are not finite")
+    if picture.mode.startswith("I;16"):
+        least, most = 0.0, 2.0 ** int(tags.get(_BITS, (16,))[0]) - 1
+    else:
+        least, most = float(values.min()), float(values.max())
+        whole = (1.0,) if picture.mode == "F" else (255.0, 65535.0)
+        if picture.format == "PNG":
+            whole = (65535.0,)  # versions of Pillow before 10.3 open 16-bit PNG as 32-bit integers
+        least, most = next(((0.0, top) for top in whole if least >= 0 and most <= top), (least, most))
+    scaled = np.empty(values.shape, dtype=np.uint8)
+    for rows in range(0, len(values), 256):  # in strips: float64 takes eight times the memory of the result
+        part = values[rows : rows + 256].astype(np.float64)
+        scaled[rows : rows + 256] = np.rint((part - least) * (255.0 / ((most - least) or 1.0)))
+    if tags and tags.get(_PHOTOMETRIC, _WHITE_IS_ZERO) == _WHITE_IS_ZERO:
+        scaled = 255 - scaled  # Pillow inverts such TIFF up to 8 bits, not beyond
+    if "transparency" in picture.info:
+        scaled[values == picture.info["transparency"]] = 255
+    return scaled
+
+
+def _centre_square(size: tuple[int, int]) -> tuple[float, float, float, float]:
+    side = min(size)
+    left, top = (size[0] - side) / 2, (size[1] - side) / 2
+    return left, top, left + side, top + side
+
+
+def _ends_blank(picture: Image.Image) -> bool:
+    """Tell whether the right half of the last row is one colour, as it is where libjpeg ran out of data."""
+    width, height = picture.size
+    extrema = np.asarray(picture.crop((width // 2, height - 1, width, height)).getextrema()).reshape(-1, 2)
+    return bool((extrema[:, 0] == extrema[:, 1]).all())
+
+
+def _runs_dry(data: bytes, picture: Image.Image, size: int | None, max_pixels: int) -> bool:
+    """Tell whether a JPEG's end marker comes before the end of its pixels.
+
+    libjpeg then fills the rest with the last colour and only warns, which Pillow does not pass on. So the file is
+    decoded again with bytes put in before that marker: behind complete data they are skipped, otherwise they show.
+    """
+    end = _end_of_jpeg(data)
+    filled = data[:end] + bytes(range(1, 255)) * 4 + data[end:]
+    try:
+        return _load(filled, size, max_pixels)[0].tobytes() != picture.tobytes()
+    except Exception:
+        return True
+
+
+def _end_of_jpeg(data: bytes) -> int:
+    """Return where the end-of-image marker stands, not counting those of thumbnails inside other segments."""
+    marker = re.compile(rb"\xff+([^\x00\x01\xd0-\xd8\xff])")  # all but stuffed bytes and markers without a length
+    at = 2
+    while (found := marker.search(data, at)) is not None and found[1] != b"\xd9":
+        at = found.end() + int.from_bytes(data[found.end() : found.end() + 2], "big")
+    return found.start() if found is not None else len(data)

@@ -1,0 +1,67 @@
+"""The networks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from newkinds.errors import UsageError, unknown_name
+from newkinds.networks.backbones import VGG6, Backbone, Identity, ResNet18
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A network that can be asked for by name: what it is, and how to build it for (channels, size)."""
+
+    description: str
+    build: Callable[[int, int], Backbone]
+
+
+def _vgg42(width: int) -> Callable[[int, int], Backbone]:
+    widths = (width, 2 * width, 4 * width, 4 * width)
+    return lambda channels, size: VGG6(channels, size, widths, grid=2, hidden=8 * width)
+
+
+def _vgg51(width: int) -> Callable[[int, int], Backbone]:
+    widths = (width, 2 * width, 4 * width, 8 * width, 8 * width)
+    return lambda channels, size: VGG6(channels, size, widths, grid=1)
+
+
+def _resnet(width: int, stem: str) -> Callable[[int, int], Backbone]:
+    return lambda channels, size: ResNet18(channels, width, stem)
+
+
+NETWORKS = {
+    "vgg6-4-2": Entry("VGG6, 4 convolutions + 2 linear layers, 1024-d features (the paper's for OmniGlot)", _vgg42(64)),
+    "vgg6-4-2-slim": Entry("the same at a quarter of the width, 256-d features", _vgg42(16)),
+    "vgg6-5-1": Entry("VGG6, 5 convolutions + 1 linear layer, 512-d features (the paper's for CIFAR-100)", _vgg51(64)),
+    "vgg6-5-1-slim": Entry("the same at a quarter of the width, 128-d features", _vgg51(16)),
+    "resnet18": Entry("ResNet18, 3x3 stem, 512-d features (the paper's for CIFAR-10 and SVHN)", _resnet(64, "3x3")),
+    "resnet18-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "3x3")),
+    "resnet18-imagenet": Entry("ResNet18, 7x7 stem, 512-d features (the paper's for ImageNet)", _resnet(64, "imagenet")),
+    "resnet18-imagenet-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "imagenet")),
+    "identity": Entry("no network: for ready-made embeddings", lambda channels, size: Identity(channels)),
+}
+
+
+def build_backbone(name: str, channels: int, size: int) -> Backbone:
+    """Return a fresh backbone called `name` for pictures of `channels` x `size` x `size`."""
+    if name not in NETWORKS:
+        raise unknown_name("network", name, NETWORKS)
+    if size < 4 and name != "identity":
+        raise UsageError(
+            f"Pictures of {size}x{size} are too small for the network {name!r}: at least 4x4 are needed.",
+            hint="Give larger pictures, or ready-made embeddings.",
+        )
+    return NETWORKS[name].build(channels, size)
+
+
+def default_network(channels: int, size: int, embeddings: bool, accelerator: bool) -> str:
+    """Choose a network from the data, and its width from the machine: slim where only a CPU is at hand."""
+    if embeddings:
+        return "identity"
+    if channels == 1:
+        name = "vgg6-4-2"
+    else:
+        name = "resnet18" if size <= 96 else "resnet18-imagenet"
+    return name if accelerator else f"{name}-slim"

@@ -1,0 +1,5 @@
+"""Known kinds to f (Algorithm 1, line 2)."""
+
+from newkinds.pretrain.pretraining import Pretraining, pretrain
+
+__all__ = ["Pretraining", "pretrain"]

@@ -1,0 +1,93 @@
+"""Everything the page shows, as plain data: what a run hands to the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.errors import DataError
+from newkinds.images.imageset import Skipped
+
+ROUNDING = 1e-3  # how far outside [0, 1] a probability may lie before it is no rounding error
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """What was found in N pictures, and how.
+
+    names: N names, any text: shown as text, never run.
+    pixels: uint8 (N, C, H, W) with C 1 or 3, or None for ready-made embeddings.
+    kinds: int64 (N,) in 0..K-1; K is the width of `probabilities`, so that a kind may be empty.
+    probabilities: float32 (N, K) in [0, 1].
+    features: float32 (N, c), what the map is made of.
+    truth: the N true kinds, where known.
+    history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
+        {"stage": "discover", "phase": "main", "epoch": 5, "loss": 0.2, "kl": 0.1, "consistency": 0.1, "changed": 0.02}.
+    count: what Algorithm 2 found: {"k", "k_accuracy", "k_index", "curve": [{"k", "accuracy", "index"}, ...]}, or None
+        where the number of kinds was given.
+    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known.
+    settings: all values of the run, resolved; tables in tables.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    pixels: NDArray[np.uint8] | None
+    kinds: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
+    features: NDArray[np.float32]
+    truth: tuple[str, ...] | None
+    history: list[dict[str, Any]]
+    count: dict[str, Any] | None
+    scores: dict[str, float] | None
+    settings: dict[str, Any]
+    seed: int
+    version: str
+    skipped: tuple[Skipped, ...]
+    known_classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        n = len(self.names)
+        if n == 0:
+            raise DataError("There are no pictures to report on.", hint="Give the report at least one picture.")
+        _check_shape("kinds", self.kinds.shape, (n,))
+        _check_shape("probabilities", self.probabilities.shape, (n, None))
+        _check_shape("features", self.features.shape, (n, None))
+        if self.pixels is not None:
+            _check_shape("pixels", self.pixels.shape, (n, None, None, None))
+            if self.pixels.shape[1] not in (1, 3) or 0 in self.pixels.shape:
+                raise DataError(f"pixels has shape {self.pixels.shape}; (N, 1 or 3, H, W) is needed.")
+        if self.truth is not None and len(self.truth) != n:
+            raise DataError(f"truth has {len(self.truth)} entries for {n} pictures.")
+        if self.n_kinds == 0 or self.kinds.min() < 0 or self.kinds.max() >= self.n_kinds:
+            raise DataError(f"kinds go from {self.kinds.min()} to {self.kinds.max()}; 0 to {self.n_kinds - 1} is valid.")
+        bad = ~np.isfinite(self.features).all(axis=1)
+        low, high = -ROUNDING, 1 + ROUNDING
+        bad |= ~((self.probabilities >= low) & (self.probabilities <= high)).all(axis=1)  # false for NaN, too
+        if bad.any():
+            raise DataError(
+                f"{int(bad.sum())} of {n} pictures have features that are not finite or probabilities outside [0, 1], "
+                f"the first is {self.names[int(bad.argmax())]!r}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_kinds(self) -> int:
+        """K, empty kinds included."""
+        return int(self.probabilities.shape[1])
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        """The probability of each picture's own kind, float64 (N,) in [0, 1]."""
+        own = self.probabilities[np.arange(len(self)), self.kinds]
+        return np.clip(own.astype(np.float64), 0.0, 1.0)
+
+
+def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> None:
+    if len(shape) != len(wanted) or any(w is not None and w != s for s, w in zip(shape, wanted, strict=True)):
+        text = ", ".join("any" if w is None else str(w) for w in wanted)
+        raise DataError(f"{name} has shape {shape}; ({text}) is needed.")

@@ -1,0 +1,201 @@
+"""Every choice that changes a result, with its default and the reason for it.
+
+Settings are frozen values: nothing is parked in them while a run goes on. They are read from TOML, an unknown key is an
+error that lists the valid ones, and a run folder keeps all of them, resolved, in `settings.toml`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from newkinds.errors import UsageError, unknown_name
+from newkinds.images.augment import POLICIES
+from newkinds.networks.catalogue import NETWORKS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+VARIANTS = ("baseline", "pi")
+
+
+class Section(BaseModel):
+    """A group of settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _known_policy(name: str) -> str:
+    if name != "auto" and name not in POLICIES:
+        raise ValueError(str(unknown_name("augmentation", name, ["auto", *POLICIES])))
+    return name
+
+
+class Optimiser(Section):
+    """How weights are moved."""
+
+    optimiser: Literal["sgd", "adam"] = "adam"
+    learning_rate: float = Field(1e-3, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)  # of SGD; Adam keeps its customary (0.9, 0.999)
+    weight_decay: float = Field(0.0, ge=0)
+    schedule: Literal["constant", "cosine", "steps"] = "constant"
+    milestones: tuple[int, ...] = ()  # of "steps": the epochs after which the rate is multiplied by `decay`
+    decay: float = Field(0.1, gt=0, le=1)
+    batch_size: int = Field(128, ge=2)
+
+
+class Images(Section):
+    """How files become pixels."""
+
+    size: int | Literal["auto"] = "auto"  # side in pixels; "auto" takes the files' own, at most `largest`
+    largest: int = Field(64, ge=8)  # what a CPU still trains on in minutes
+    fit: Literal["crop", "squash"] = "crop"  # pictures that are not square: cut the longer side, or squeeze it
+    max_pixels: int = Field(100_000_000, ge=1)  # of one file, against decompression bombs
+
+
+class Pretrain(Optimiser):
+    """Training f on the known kinds (Algorithm 1, line 2)."""
+
+    epochs: int | Literal["auto"] = "auto"  # "auto": about `pictures` pictures seen, whatever the size of the set
+    pictures: int = Field(60_000, ge=1)
+    held_out: float = Field(0.1, gt=0, lt=1)  # share of each known kind kept back to measure accuracy
+    augmentation: str = "auto"  # "auto": crop and flip for colour, affine without a flip for grey pictures
+    quarter_turns: bool | Literal["auto"] = "auto"  # turned kinds are kinds too; "auto": with less than 20 known kinds
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    schedule: Literal["constant", "cosine", "steps"] = "cosine"
+    weight_decay: float = Field(1e-4, ge=0)
+
+    _policy = field_validator("augmentation")(_known_policy)
+
+
+class Count(Section):
+    """Estimating the number of new kinds (Algorithm 2)."""
+
+    max_kinds: int = Field(100, ge=1)  # K_max, the paper's
+    probe_share: float = Field(0.2, gt=0, lt=1)  # of the known kinds, kept from training when there are enough
+    anchor_share: float = Field(0.8, gt=0, lt=1)  # of the probe kinds; the paper's 4:1
+    restarts: int = Field(10, ge=1)
+    tau: float = Field(0.01, ge=0, lt=1)  # clusters below this share of the largest are dropped; the paper's 1 %
+
+
+class Initialise(Section):
+    """The bottleneck, the centres and the first targets (Algorithm 1, line 2)."""
+
+    width: int | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
+    restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
+    scale: float | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
+    spread: float = Field(1.0, gt=0)  # what "auto" scales the mean squared distance to the own centre to
+
+
+class Discover(Optimiser):
+    """Transfer clustering (Algorithm 1, lines 3 to 14)."""
+
+    variant: Literal["baseline", "pi"] = "pi"
+    warmup_epochs: int = Field(10, ge=0)  # with the first targets; the paper's
+    epochs: int = Field(60, ge=0)
+    backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
+    update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
+    alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
+    kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
+    consistency: float = Field(1.0, ge=0)  # omega's maximum; the paper's
+    ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
+    augmentation: str = "auto"
+    first_view: Literal["plain", "augmented"] = "augmented"
+
+    _policy = field_validator("augmentation")(_known_policy)
+
+
+class Settings(Section):
+    """All settings of a run."""
+
+    seed: int = Field(0, ge=0)
+    kinds: int | Literal["auto"] = "auto"
+    network: str = "auto"
+    images: Images = Images()
+    pretrain: Pretrain = Pretrain()
+    count: Count = Count()
+    initialise: Initialise = Initialise()
+    discover: Discover = Discover()
+
+    @field_validator("kinds")
+    @classmethod
+    def _at_least_two(cls, value: int | str) -> int | str:
+        if isinstance(value, int) and value < 2:
+            raise ValueError(f"{value} is too few: a set of pictures is sorted into 2 kinds or more, or 'auto'")
+        return value
+
+    @field_validator("network")
+    @classmethod
+    def _known_network(cls, value: str) -> str:
+        if value != "auto" and value not in NETWORKS:
+            raise ValueError(str(unknown_name("network", value, ["auto", *NETWORKS])))
+        return value
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Settings:
+        """Return settings with dotted keys ("discover.epochs") replaced, checked again."""
+        return make_settings(merge(self.model_dump(), changes))
+
+    def to_toml(self) -> str:
+        """Return all values as TOML."""
+        return tomli_w.dumps(self.model_dump(mode="json"))
+
+
+def merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values with dotted keys replaced."""
+    merged: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in values.items()}
+    for dotted, value in changes.items():
+        *sections, last = dotted.split(".")
+        inner = merged
+        for section in sections:
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"Unknown setting {dotted!r}: {section!r} is not a section.", hint=_VALID_HINT)
+        inner[last] = value
+    return merged
+
+
+def make_settings(values: Mapping[str, Any]) -> Settings:
+    """Return checked settings from nested values, or an error that names each bad key, its value and what is valid."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise UsageError("Bad settings: " + "; ".join(_complaints(error)) + ".", hint=_VALID_HINT) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the nested values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"The settings file {path} is not TOML: {error}.", hint="See docs/settings.md.") from None
+
+
+_VALID_HINT = "`newkinds settings` shows every setting with its default."
+
+
+def _complaints(error: ValidationError) -> list[str]:
+    complaints: dict[str, str] = {}
+    for problem in error.errors():
+        # A union reports one problem for each of its members: the first is enough.
+        path = [str(part) for part in problem["loc"] if not str(part).startswith(("int", "float", "literal"))]
+        key = ".".join(path)
+        if problem["type"] == "extra_forbidden":
+            model: type[BaseModel] = Settings
+            for part in path[:-1]:
+                model = type(model.model_fields[part].default)
+            complaints[key] = str(unknown_name("setting", key, model.model_fields))
+        elif key not in complaints:
+            text = problem["msg"].removeprefix("Value error, ")
+            complaints[key] = f"{key} = {problem['input']!r}: {text}"
+        elif problem["type"] == "literal_error":
+            complaints[key] += f", or {problem['ctx']['expected']}"
+    return [text.rstrip(".") for text in complaints.values()]

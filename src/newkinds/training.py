@@ -1,0 +1,204 @@
+"""The one training loop: pretraining and every way of clustering are tasks that it runs.
+
+The loop owns the optimiser, the learning rate, the check for values that are not finite, the checkpoints and the log.
+A task owns its network and says what a batch is, what its loss is, and what happens at the end of an epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from newkinds.errors import NumericsError
+from newkinds.progress import QUIET, Progress, Step
+from newkinds.randomness import generator
+from newkinds.settings import Optimiser
+
+Record = dict[str, Any]
+NAMES_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a stage that has an optimiser of its own."""
+
+    name: str
+    epochs: int
+    optimiser: Optimiser
+
+    def rate(self, epoch: int) -> float:
+        """Return the factor on the learning rates in `epoch` of this phase."""
+        if self.optimiser.schedule == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
+        if self.optimiser.schedule == "steps":
+            return self.optimiser.decay ** sum(epoch >= milestone for milestone in self.optimiser.milestones)
+        return 1.0
+
+
+class Task(ABC):
+    """What is trained: a network, its batches, its loss."""
+
+    stage: str  # the name in the log and of the checkpoints
+    title: str  # what a person reads beside the bar
+    module: nn.Module
+    names: Sequence[str]  # of the items, for errors
+    batch_size: int
+    seed: int
+
+    def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
+        """Return the optimiser's parameter groups, each with its learning rate."""
+        return [{"params": list(self.module.parameters()), "lr": optimiser.learning_rate}]
+
+    def batches(self, epoch: int) -> list[NDArray[np.int64]]:
+        """Cut a random order of all items into batches that differ by one item at most: none is left with a single one."""
+        order = generator(self.seed, f"order of {self.stage}", epoch).permutation(len(self.names)).astype(np.int64)
+        return np.array_split(order, max(1, math.ceil(len(order) / self.batch_size)))
+
+    @abstractmethod
+    def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        """Return the loss of a batch as "loss", and beside it the parts it is made of."""
+
+    def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
+        """Do what is due after an epoch (counted over all phases) and return what to log."""
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what the task must get back, beside its network's weights, to go on."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
+        return
+
+
+class Checkpoints(Protocol):
+    """Where the loop keeps its state; `newkinds.runs` has the one on disk."""
+
+    def load(self, stage: str) -> tuple[int, dict[str, Tensor]] | None:
+        """Return the last epoch's number and tensors kept for `stage`, if any."""
+
+    def due(self) -> bool:
+        """Return whether enough time has gone by to write one."""
+
+    def save(self, stage: str, epoch: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep the state after `epoch`."""
+
+
+def train(
+    task: Task,
+    phases: Sequence[Phase],
+    *,
+    accelerator: Accelerator | None = None,
+    checkpoints: Checkpoints | None = None,
+    log: Callable[[Record], None] = lambda record: None,
+    progress: Progress = QUIET,
+) -> None:
+    """Run all phases of a task, from its last checkpoint if there is one."""
+    accelerator = accelerator or Accelerator()
+    task.module = accelerator.prepare_model(task.module)
+    kept = checkpoints.load(task.stage) if checkpoints else None
+    done = kept[0] if kept else 0
+    total = sum(phase.epochs for phase in phases)
+    n_batches = len(task.batches(0))
+    with progress.step(task.title, total * n_batches) as step:
+        step.advance(done * n_batches)
+        first = 0
+        for phase in phases:
+            optimiser = make_optimiser(phase.optimiser, task.parameter_groups(phase.optimiser))
+            if kept and first < done <= first + phase.epochs:
+                _restore(task, optimiser, kept[1])
+            for epoch in range(max(first, done), first + phase.epochs):
+                for group in optimiser.param_groups:
+                    group["lr"] = group["base"] * phase.rate(epoch - first)
+                record = _epoch(task, optimiser, accelerator, epoch, step)
+                last = epoch + 1 == first + phase.epochs
+                record |= task.epoch_done(phase, epoch, last)
+                _check_weights(task, epoch)
+                log({"stage": task.stage, "phase": phase.name, "epoch": epoch, **record})
+                step.advance(0, note=f"epoch {epoch + 1}/{total}, {_note(record)}")
+                if checkpoints and checkpoints.due() and epoch + 1 < total:
+                    checkpoints.save(task.stage, epoch + 1, _capture(task, optimiser))
+            first += phase.epochs
+    task.module = accelerator.unwrap_model(task.module)
+
+
+def _epoch(
+    task: Task, optimiser: torch.optim.Optimizer, accelerator: Accelerator, epoch: int, step: Step
+) -> Record:
+    """Go once over all batches and return the mean losses."""
+    task.module.train()
+    sums: dict[str, Tensor] = {}
+    count = 0
+    for items in task.batches(epoch):
+        losses = task.losses(items, epoch)
+        if not torch.isfinite(losses["loss"]):
+            raise _not_finite(task, f"The loss of a batch in epoch {epoch} is {losses['loss'].item()}", items)
+        optimiser.zero_grad(set_to_none=True)
+        accelerator.backward(losses["loss"])
+        optimiser.step()
+        step.advance()
+        count += len(items)
+        for name, value in losses.items():
+            sums[name] = sums.get(name, torch.zeros(())) + value.detach() * len(items)
+    return {name: float(value) / count for name, value in sums.items()}
+
+
+def make_optimiser(settings: Optimiser, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """Return the optimiser that the settings name; each group keeps its own rate as "base"."""
+    groups = [{**group, "base": group["lr"]} for group in groups if group["params"]]
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(groups, momentum=settings.momentum, weight_decay=settings.weight_decay)
+    return torch.optim.Adam(groups, weight_decay=settings.weight_decay)
+
+
+def _not_finite(task: Task, what: str, items: NDArray[np.int64]) -> NumericsError:
+    shown = ", ".join(task.names[i] for i in items[:NAMES_SHOWN])
+    more = f" and {len(items) - NAMES_SHOWN} more" if len(items) > NAMES_SHOWN else ""
+    return NumericsError(
+        f"{what}; its pictures: {shown}{more}. Nothing of this step was kept.",
+        hint=f"Lower {task.stage}.learning_rate and start the run in a new folder.",
+    )
+
+
+def _check_weights(task: Task, epoch: int) -> None:
+    """Stop before weights that are not finite reach a checkpoint; the last batch's pictures are the ones that did it."""
+    if not all(bool(torch.isfinite(value).all()) for value in task.module.state_dict().values()):
+        raise _not_finite(task, f"A weight is not finite after epoch {epoch}", task.batches(epoch)[-1])
+
+
+def _note(record: Record) -> str:
+    shown = [f"{name} {value:.3f}" for name, value in record.items() if isinstance(value, float)]
+    return ", ".join(shown[:1] + shown[-1:] if len(shown) > 1 else shown)
+
+
+def _capture(task: Task, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return all that is needed to go on: weights, the task's own state, the optimiser's."""
+    tensors = {f"module.{name}": value for name, value in task.module.state_dict().items()}
+    tensors |= {f"task.{name}": value for name, value in task.state().items()}
+    for number, state in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{number}.{name}": torch.as_tensor(v) for name, v in state.items() if v is not None}
+    return tensors
+
+
+def _restore(task: Task, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `_capture` took."""
+    parts: dict[str, dict[str, Tensor]] = {"module": {}, "task": {}, "optimiser": {}}
+    for name, value in tensors.items():
+        part, rest = name.split(".", 1)
+        parts[part][rest] = value
+    task.module.load_state_dict(parts["module"])
+    task.load_state(parts["task"])
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in parts["optimiser"].items():
+        number, key = name.split(".", 1)
+        state.setdefault(int(number), {})[key] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
