@@ -1,1 +1,33 @@
-"""x"""
+"""newkinds discovers new visual categories among unsorted pictures, with the help of pictures that are sorted."""
+
+from newkinds.api import count, discover, evaluate, report
+from newkinds.api import predict_images as predict
+from newkinds.count import count_kinds
+from newkinds.discover import cluster
+from newkinds.errors import NewkindsError
+from newkinds.features import extract_features
+from newkinds.images import ImageSet, open_images
+from newkinds.pretrain import pretrain
+from newkinds.progress import Progress
+from newkinds.result import Discovery
+from newkinds.settings import Settings
+from newkinds.version import __version__
+
+__all__ = [
+    "Discovery",
+    "ImageSet",
+    "NewkindsError",
+    "Progress",
+    "Settings",
+    "__version__",
+    "cluster",
+    "count",
+    "count_kinds",
+    "discover",
+    "evaluate",
+    "extract_features",
+    "open_images",
+    "predict",
+    "pretrain",
+    "report",
+]

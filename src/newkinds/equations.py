@@ -204,24 +204,7 @@ def silhouette_samples(x: Tensor | NDArray[Any], labels: Labels, chunk: int | No
 
     Returns float64 (N,) on the device of x, in [-1, 1]; 0 for a sample alone in its cluster, and where a = b = 0.
     """
-    x = torch.as_tensor(x).detach().to(torch.float64)
-    _, own = torch.unique(torch.as_tensor(_integers("labels", labels)), return_inverse=True)
-    own = own.to(x.device)
-    if x.ndim != 2 or len(x) != len(own):
-        raise UsageError(f"x of shape {tuple(x.shape)} does not go with {len(own)} labels.", hint="Give x (N, d).")
-    sizes = torch.bincount(own)
-    if not 2 <= len(sizes) < len(x):
-        raise UsageError(
-            f"The silhouette of {len(x)} samples is undefined for {len(sizes)} clusters: 2 to {len(x) - 1} are needed.",
-            hint="Leave this number of clusters out.",
-        )
-    if chunk is not None and chunk < 1:
-        raise UsageError(f"chunk={chunk} should be >= 1.", hint="Leave it out to have it chosen.")
-    x = x - x.mean(dim=0)
-    norms = x.square().sum(dim=1)
-    step = chunk or max(1, _BLOCK // len(x))
-    parts = [slice(start, start + step) for start in range(0, len(x), step)]
-    return torch.cat([_silhouette_part(x, norms, rows, own, sizes) for rows in parts])
+    return _silhouette_values(x, [labels], chunk)[0]
 
 
 def silhouette(
@@ -243,12 +226,52 @@ def silhouette(
     return float(values.mean() if reduction == "mean" else values.sum())
 
 
-def _silhouette_part(x: Tensor, norms: Tensor, rows: slice, own: Tensor, sizes: Tensor) -> Tensor:
-    """Return the silhouettes of the samples `rows` of x."""
-    distances = _distances(x, norms, rows)  # (N, n)
-    n = distances.shape[1]
-    sums = torch.zeros(len(sizes), n, dtype=x.dtype, device=x.device).index_add_(0, own, distances)
-    mine, column = own[rows], torch.arange(n, device=x.device)
+def silhouettes(x: Tensor | NDArray[Any], labellings: Sequence[Labels], chunk: int | None = None) -> list[float]:
+    """Return the mean silhouette of each of several clusterings of x, the distances computed once for all (Eq. 8).
+
+    x, chunk: as in `silhouette_samples`. labellings: each as `labels` there.
+
+    Returns one number in [-1, 1] for each, equal to `silhouette` of it.
+    """
+    return [float(values.mean()) for values in _silhouette_values(x, labellings, chunk)]
+
+
+def _silhouette_values(x: Tensor | NDArray[Any], labellings: Sequence[Labels], chunk: int | None) -> list[Tensor]:
+    x = torch.as_tensor(x).detach().to(torch.float64)
+    if chunk is not None and chunk < 1:
+        raise UsageError(f"chunk={chunk} should be >= 1.", hint="Leave it out to have it chosen.")
+    clusters = [_clusters(x, labels) for labels in labellings]
+    x = x - x.mean(dim=0)
+    norms = x.square().sum(dim=1)
+    step = chunk or max(1, _BLOCK // max(1, len(x)))
+    parts: list[list[Tensor]] = [[] for _ in clusters]
+    for start in range(0, len(x), step):
+        rows = slice(start, start + step)
+        distances = _distances(x, norms, rows)
+        for part, (own, sizes) in zip(parts, clusters, strict=True):
+            part.append(_silhouette_part(distances, own, own[rows], sizes))
+    return [torch.cat(part) for part in parts]
+
+
+def _clusters(x: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
+    """Return the cluster 0..K-1 of each sample (N,) and the sizes of the clusters (K,), or refuse."""
+    _, own = torch.unique(torch.as_tensor(_integers("labels", labels)), return_inverse=True)
+    if x.ndim != 2 or len(x) != len(own):
+        raise UsageError(f"x of shape {tuple(x.shape)} does not go with {len(own)} labels.", hint="Give x (N, d).")
+    sizes = torch.bincount(own)
+    if not 2 <= len(sizes) < len(x):
+        raise UsageError(
+            f"The silhouette of {len(x)} samples is undefined for {len(sizes)} clusters: 2 to {len(x) - 1} are needed.",
+            hint="Leave this number of clusters out.",
+        )
+    return own.to(x.device), sizes.to(x.device)
+
+
+def _silhouette_part(distances: Tensor, own: Tensor, mine: Tensor, sizes: Tensor) -> Tensor:
+    """Return the silhouettes of n samples: distances (N, n) to all, own (N,) everyone's cluster, mine (n,) theirs."""
+    n = len(mine)
+    column = torch.arange(n, device=own.device)
+    sums = distances.new_zeros(len(sizes), n).index_add_(0, own, distances)
     a = sums[mine, column] / (sizes[mine] - 1).clamp_min(1)
     means = sums / sizes[:, None]
     means[mine, column] = torch.inf

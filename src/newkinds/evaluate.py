@@ -35,9 +35,10 @@ class Scores:
 
 
 def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArray[np.int64]) -> Scores:
-    """Compare kinds found (N,) with true ones (N,), in any numbering or naming."""
-    found = np.unique(np.asarray(kinds), return_inverse=True)[1]
-    true = np.unique(np.asarray(truth), return_inverse=True)[1]
+    """Compare kinds found (N,) with true ones (N,), in any numbering or naming; pictures with the truth "" are left out."""
+    named = np.array([kind != "" for kind in truth])
+    found = np.unique(np.asarray(kinds)[named], return_inverse=True)[1]
+    true = np.unique(np.asarray(truth)[named], return_inverse=True)[1]
     n_found, n_true = int(found.max()) + 1, int(true.max()) + 1
     return Scores(
         acc=clustering_accuracy(found, true),

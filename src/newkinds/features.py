@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,17 @@ def extract_features(network: Network, images: ImageSet, *, progress: Progress =
 
 
 def apply(
-    module: nn.Module, images: ImageSet, *, title: str = "", progress: Progress = QUIET
+    module: nn.Module,
+    images: ImageSet,
+    *,
+    call: Callable[[Tensor], Tensor] | None = None,
+    title: str = "",
+    progress: Progress = QUIET,
 ) -> NDArray[np.float32]:
-    """Return a module's output (N, ...) over all pictures as they are; its mode is put back afterwards."""
+    """Return a module's output (N, ...), or that of its method `call`, over all pictures as they are.
+
+    The module is in eval mode meanwhile; its own mode is put back afterwards.
+    """
     was_training = module.training
     module.eval()
     outputs = []
@@ -42,7 +51,7 @@ def apply(
         with torch.inference_mode(), progress.step(title, len(images)) as step:
             for start in range(0, len(images), BATCH):
                 batch = as_input(images.pixels[start : start + BATCH], device_of(module))
-                outputs.append(module(batch).float().cpu().numpy())
+                outputs.append((call or module)(batch).float().cpu().numpy())
                 step.advance(len(batch))
     finally:
         module.train(was_training)

@@ -52,17 +52,19 @@ def initialise(
         pca = PCA(n_components=width, svd_solver="full").fit(features.astype(np.float64))
         weight, bias = pca.components_, -pca.components_ @ pca.mean_
         embedded = features.astype(np.float64) @ weight.T + bias
-    found = kmeans(embedded, kinds, seed=seed, restarts=settings.restarts)
-    scale = _scale(found.inertia / n_samples, settings)
+    points = embedded if settings.kmeans_on == "bottleneck" else features
+    labels = kmeans(points, kinds, seed=seed, restarts=settings.restarts).labels
+    centres = np.stack([embedded[labels == kind].mean(axis=0) for kind in range(kinds)])
+    scale = _scale(float(np.square(embedded - centres[labels]).sum(axis=1).mean()), settings)
     with one_thread():
         z = torch.from_numpy(scale * embedded)
-        q = target(assignment(z, torch.from_numpy(scale * found.centres), alpha))
+        q = target(assignment(z, torch.from_numpy(scale * centres), alpha))
     return Start(
         weight=(scale * weight).astype(np.float32),
         bias=(scale * bias).astype(np.float32),
-        centres=(scale * found.centres).astype(np.float32),
+        centres=(scale * centres).astype(np.float32),
         targets=q.numpy().astype(np.float32),
-        labels=found.labels,
+        labels=labels,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while waiting: bars with the time left on a terminal, plain lines elsewhere, nothing when quiet."""
+"""What a person sees while waiting: bars with the time left on a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 

@@ -80,8 +80,13 @@ class Count(Section):
 
     max_kinds: int = Field(100, ge=1)  # K_max, the paper's
     probe_share: float = Field(0.2, gt=0, lt=1)  # of the known kinds, kept from training when there are enough
+    enough: int = Field(20, ge=4)  # known kinds; with fewer, all are both trained on and used as probes
     anchor_share: float = Field(0.8, gt=0, lt=1)  # of the probe kinds; the paper's 4:1
-    restarts: int = Field(10, ge=1)
+    splits: int = Field(4, ge=1)  # random divisions into anchors and validation that the curves are averaged over
+    restarts: int = Field(5, ge=1)  # of each constrained k-means
+    tolerance: float = Field(0.02, ge=0, lt=1)  # accuracies this close to the best count as equal; the paper's is 0
+    unit_length: bool = True  # features scaled to length 1; the paper's are raw
+    dimensions: int = Field(32, ge=2)  # features reduced to by PCA: the silhouette drowns in idle dimensions
     tau: float = Field(0.01, ge=0, lt=1)  # clusters below this share of the largest are dropped; the paper's 1 %
 
 
@@ -89,6 +94,7 @@ class Initialise(Section):
     """The bottleneck, the centres and the first targets (Algorithm 1, line 2)."""
 
     width: int | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
+    kmeans_on: Literal["bottleneck", "features"] = "bottleneck"  # what k-means sees; the paper's is the bottleneck
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
     scale: float | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
     spread: float = Field(1.0, gt=0)  # what "auto" scales the mean squared distance to the own centre to
@@ -176,7 +182,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The settings file {path} is not TOML: {error}.", hint="See docs/settings.md.") from None
+        raise UsageError(f"The settings file {path} is not TOML: {error}.", hint="`newkinds settings` shows what one looks like.") from None
+
+
+def parse_value(text: str) -> Any:
+    """Return a value written as in TOML; what is not TOML is taken as text, so that quotes may be left out."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 _VALID_HINT = "`newkinds settings` shows every setting with its default."

@@ -24,7 +24,7 @@ from newkinds.training import Phase, Record, Task
 class ClusteringTask(Task):
     """Train f, the bottleneck and the centres on the unsorted pictures (Algorithm 1, lines 3 to 12).
 
-    truth: int64 (N,) or None; used for the log only, never for training.
+    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training.
     """
 
     stage = "discover"
@@ -92,7 +92,8 @@ class ClusteringTask(Task):
             "smallest_kind": int(torch.bincount(labels, minlength=p.shape[1]).min()),
         }
         if self.truth is not None:
-            record["acc"] = clustering_accuracy(labels, self.truth)
+            named = self.truth >= 0
+            record["acc"] = clustering_accuracy(labels[torch.from_numpy(named)], self.truth[named])
         self.labels = labels
         # Line 7: after warm-up, whose targets stay the first ones; line 11: after each epoch of the main loop.
         if last_of_phase if phase.name == "warmup" else (epoch + 1) % self.settings.update_every == 0:

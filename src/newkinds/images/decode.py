@@ -58,6 +58,17 @@ _READERS: tuple[tuple[bytes, type[ImageFile.ImageFile]], ...] = (
 _GREY = ("1", "L", "LA", "La", "I", "F")  # and I;16 in its byte orders
 _WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
 
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_MARKER = re.compile(rb"\xff+([^\x00\x01\xd0-\xd8\xff])")  # of JPEG, with a length behind it, or the end
+_FILLING = b"".join(bytes(range(1, 255)) + bytes([0xFF, 0xD0 + n]) for n in range(8))  # with all restart markers
 _ORIENTATION, _PHOTOMETRIC, _SAMPLE_FORMAT, _BITS = 274, 262, 339, 258  # TIFF and EXIF tags
 _WHITE_IS_ZERO, _UNSIGNED = 0, 1
 
@@ -105,9 +116,13 @@ def decode(
     if fit not in FITS:
         raise unknown_name("fit", fit, FITS)
     with _pillow():
-        picture, orientation = _load(data, size, max_pixels)
-        if data.startswith(b"\xff\xd8") and _ends_blank(picture) and _runs_dry(data, picture, size, max_pixels):
+        loaded = _load(data, size, max_pixels)
+        if isinstance(loaded, JpegImageFile) and _ends_blank(loaded) and _runs_dry(data, loaded, size, max_pixels):
             raise ImageError("cut short (the data of the JPEG ends before its last row)")
+        # The orientation of what is loaded: Pillow turns a TIFF itself, and a PNG may keep its EXIF behind the pixels.
+        picture, turn = _flatten(loaded), _TURNS.get(_orientation(loaded))
+        if turn is not None:
+            picture = picture.transpose(turn)
         if channels == 1 and picture.mode != "L":
             picture = picture.convert("L")
         if size is not None:
@@ -116,8 +131,7 @@ def decode(
             picture = picture.resize((size, size), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
         pixels = np.asarray(picture)
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    planes = np.broadcast_to(planes, (channels, *planes.shape[1:]))
-    return np.ascontiguousarray(_turn(planes, orientation))
+    return np.array(np.broadcast_to(planes, (channels, *planes.shape[1:])), order="C")
 
 
 def encode(pixels: NDArray[np.uint8], format: str, *, quality: int = 90) -> bytes:
@@ -219,17 +233,6 @@ def _orientation(picture: ImageFile.ImageFile) -> int:
     return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
-def _turn(planes: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Undo the way the camera was held: (C, H, W) in, (C, H, W) or (C, W, H) out."""
-    if orientation >= 5:
-        planes = planes.swapaxes(1, 2)
-    if orientation in (2, 3, 6, 7):
-        planes = planes[:, :, ::-1]
-    if orientation in (3, 4, 7, 8):
-        planes = planes[:, ::-1]
-    return planes
-
-
 def _is_grey(picture: ImageFile.ImageFile) -> bool:
     if picture.mode == "P" and picture.palette is not None:
         raw, layout = bytes(picture.palette.palette), picture.palette.rawmode
@@ -246,23 +249,30 @@ def _raw_mode(picture: ImageFile.ImageFile) -> str:
     return str(picture.tile[0][3]) if isinstance(picture, PngImageFile) and picture.tile else ""
 
 
-def _load(data: bytes, size: int | None, max_pixels: int) -> tuple[Image.Image, int]:
-    """Decode to an image of mode L or RGB, not smaller than needed for `size`, and its remaining orientation."""
+def _load(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile:
+    """Decode in the file's own mode, not smaller than needed for `size`."""
     picture = _open(io.BytesIO(data), max_pixels)
-    raw_mode = _raw_mode(picture)
     if isinstance(picture, JpegImageFile):
-        if data.count(b"\xff\xda") > MAX_SCANS:
+        if _jpeg_scans_and_end(data)[0] > MAX_SCANS:
             raise ImageError(f"a JPEG of more than {MAX_SCANS} scans")
         if size is not None:
-            picture.draft(None, (2 * size, 2 * size))  # libjpeg decodes a 12-megapixel photograph at 1/8 for free
+            picture.draft(None, (2 * size, 2 * size))  # libjpeg leaves out what would be scaled away, by 2, 4 or 8
     elif isinstance(picture, PngImageFile):
-        reader = _open(io.BytesIO(data), max_pixels)
-        reader.verify()  # the checksums, which Pillow skips for the pixels; a verified image cannot be loaded
+        _open(io.BytesIO(data), max_pixels).verify()  # the checksums: loading does not look at those of the pixels
+        _match_transparency(picture)
     elif isinstance(picture, TiffImageFile) and not _strips_cover(picture):
         raise ImageError("cut short (strips are missing)")
     picture.load()
-    # The orientation of what is loaded: Pillow turns a TIFF itself, and a PNG may keep its EXIF behind the pixels.
-    return _flatten(picture, raw_mode), _orientation(picture)
+    return picture
+
+
+def _match_transparency(picture: PngImageFile) -> None:
+    """Bring the see-through sample to the scale of the pixels, where Pillow scales the pixels only."""
+    raw_mode, sample = _raw_mode(picture), picture.info.get("transparency")
+    if raw_mode in ("L;2", "L;4") and sample is not None:
+        picture.info["transparency"] = sample * (85 if raw_mode == "L;2" else 17)
+    elif raw_mode == "RGB;16B" and sample is not None:
+        picture.info["transparency"] = tuple(value >> 8 for value in sample)
 
 
 def _strips_cover(picture: TiffImageFile) -> bool:
@@ -272,7 +282,7 @@ def _strips_cover(picture: TiffImageFile) -> bool:
     return sum((right - left) * (bottom - top) for left, top, right, bottom in extents) >= width * height
 
 
-def _flatten(picture: ImageFile.ImageFile, raw_mode: str) -> Image.Image:
+def _flatten(picture: ImageFile.ImageFile) -> Image.Image:
     """Return the picture in mode L or RGB, on white where it is transparent."""
     mode = picture.mode
     if mode in ("I", "F") or mode.startswith("I;16"):
@@ -280,10 +290,6 @@ def _flatten(picture: ImageFile.ImageFile, raw_mode: str) -> Image.Image:
     plain = "L" if mode in _GREY else "RGB"
     if mode not in _WITH_ALPHA and "transparency" not in picture.info:
         return picture if mode == plain else picture.convert(plain)
-    if raw_mode in ("L;2", "L;4"):  # Pillow scales these samples to 0..255, but not the transparent one
-        picture.info["transparency"] *= 85 if raw_mode == "L;2" else 17
-    elif raw_mode == "RGB;16B":
-        picture.info["transparency"] = tuple(value >> 8 for value in picture.info["transparency"])
     layers = picture.convert("LA" if plain == "L" else "RGBA")
     flat = Image.new(plain, picture.size, "white")
     flat.paste(layers.convert(plain), mask=layers.getchannel("A"))
@@ -309,7 +315,7 @@ def _to_8_bits(picture: ImageFile.ImageFile) -> NDArray[np.uint8]:
     scaled = np.empty(values.shape, dtype=np.uint8)
     for rows in range(0, len(values), 256):  # in strips: float64 takes eight times the memory of the result
         part = values[rows : rows + 256].astype(np.float64)
-        scaled[rows : rows + 256] = np.rint((part - least) * (255.0 / ((most - least) or 1.0)))
+        scaled[rows : rows + 256] = np.rint((part - least) * 255.0 / ((most - least) or 1.0))
     if tags and tags.get(_PHOTOMETRIC, _WHITE_IS_ZERO) == _WHITE_IS_ZERO:
         scaled = 255 - scaled  # Pillow inverts such TIFF up to 8 bits, not beyond
     if "transparency" in picture.info:
@@ -336,18 +342,19 @@ def _runs_dry(data: bytes, picture: Image.Image, size: int | None, max_pixels: i
     libjpeg then fills the rest with the last colour and only warns, which Pillow does not pass on. So the file is
     decoded again with bytes put in before that marker: behind complete data they are skipped, otherwise they show.
     """
-    end = _end_of_jpeg(data)
-    filled = data[:end] + bytes(range(1, 255)) * 4 + data[end:]
+    end = _jpeg_scans_and_end(data)[1]
     try:
-        return _load(filled, size, max_pixels)[0].tobytes() != picture.tobytes()
+        return _load(data[:end] + _FILLING + data[end:], size, max_pixels).tobytes() != picture.tobytes()
     except Exception:
         return True
 
 
-def _end_of_jpeg(data: bytes) -> int:
-    """Return where the end-of-image marker stands, not counting those of thumbnails inside other segments."""
-    marker = re.compile(rb"\xff+([^\x00\x01\xd0-\xd8\xff])")  # all but stuffed bytes and markers without a length
-    at = 2
-    while (found := marker.search(data, at)) is not None and found[1] != b"\xd9":
+def _jpeg_scans_and_end(data: bytes) -> tuple[int, int]:
+    """Count the scans of a JPEG and find its end-of-image marker; those of thumbnails in its segments do not count."""
+    at, scans = 2, 0
+    while (found := _MARKER.search(data, at)) is not None:
+        if found[1] == b"\xd9":
+            return scans, found.start()
+        scans += found[1] == b"\xda"
         at = found.end() + int.from_bytes(data[found.end() : found.end() + 2], "big")
-    return found.start() if found is not None else len(data)
+    raise ImageError("cut short (a JPEG without its end-of-image marker)")

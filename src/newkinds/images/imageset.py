@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,3 +73,30 @@ class ImageSet:
         return replace(
             chosen, labels=number[self.labels[items]], classes=tuple(self.classes[c] for c in keep), skipped=()
         )
+
+
+def fingerprint(
+    pixels: NDArray[Any],
+    names: Sequence[str],
+    labels: NDArray[np.int64] | None,
+    classes: Sequence[str],
+    *,
+    digest: str | None = None,
+) -> str:
+    """Return the hex hash of an ImageSet's content, for its `fingerprint`.
+
+    digest: the pixels' `pixel_digest`, where it is known already.
+    """
+    numbers = None if labels is None else labels.tolist()
+    digest = pixel_digest(pixels) if digest is None else digest
+    content = [list(names), numbers, list(classes), pixels.dtype.str, list(pixels.shape), digest]
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
+
+def pixel_digest(pixels: NDArray[Any]) -> str:
+    """Return the hex hash of an array's bytes in C order, read in parts so that a memory-mapped one stays on disk."""
+    hashed = hashlib.blake2b(digest_size=16)
+    rows = max(1, (1 << 24) // max(1, pixels[:1].nbytes))
+    for start in range(0, len(pixels), rows):
+        hashed.update(pixels[start : start + rows].tobytes())
+    return hashed.hexdigest()

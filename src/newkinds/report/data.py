@@ -62,7 +62,9 @@ class ReportData:
         if self.truth is not None and len(self.truth) != n:
             raise DataError(f"truth has {len(self.truth)} entries for {n} pictures.")
         if self.n_kinds == 0 or self.kinds.min() < 0 or self.kinds.max() >= self.n_kinds:
-            raise DataError(f"kinds go from {self.kinds.min()} to {self.kinds.max()}; 0 to {self.n_kinds - 1} is valid.")
+            raise DataError(
+                f"kinds go from {self.kinds.min()} to {self.kinds.max()}; 0 to {self.n_kinds - 1} is valid."
+            )
         bad = ~np.isfinite(self.features).all(axis=1)
         low, high = -ROUNDING, 1 + ROUNDING
         bad |= ~((self.probabilities >= low) & (self.probabilities <= high)).all(axis=1)  # false for NaN, too

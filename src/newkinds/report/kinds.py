@@ -6,17 +6,18 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newkinds.report.data import ReportData
 
 MANY_KINDS = 20  # above this, cards show half as many pictures
-PICTURES = 8  # in each of a card's two rows
+PICTURES = 10  # of each sort on a card, five in a row
 DOUBTFUL = 0.5  # a picture below this is more likely not of its kind
 
 
 @dataclass(frozen=True)
 class Pick:
-    """A picture on a card: its probability, and the kind that it would belong to next (None where there is one kind)."""
+    """A picture on a card, its probability, and the kind it would belong to next (None where there is no other)."""
 
     item: int
     probability: float
@@ -38,7 +39,7 @@ class KindSummary:
     truths: tuple[tuple[str, float], ...]
 
 
-def runners_up(data: ReportData) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def runners_up(data: ReportData) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return each picture's best other kind and its probability, both (N,); -1 and 0 where there is one kind only."""
     if data.n_kinds == 1:
         return np.full(len(data), -1, dtype=np.int64), np.zeros(len(data))

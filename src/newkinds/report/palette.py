@@ -41,7 +41,7 @@ def mark(kind: int) -> Mark:
 
 
 def palette_css() -> str:
-    """Return the colours as CSS variables --c0, --c1, ... for both themes, and the classes .c0, .c1, ... that pick one."""
+    """Return the colours as CSS variables --c0, --c1, ... for both themes, and classes .c0, .c1, ... to pick one."""
     light = "".join(f"--c{i}:{c};" for i, c in enumerate(LIGHT))
     dark = "".join(f"--c{i}:{c};" for i, c in enumerate(DARK))
     classes = "".join(f".c{i}{{--kind:var(--c{i})}}\n" for i in range(len(LIGHT)))

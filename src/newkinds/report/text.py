@@ -25,7 +25,9 @@ def _escape(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # a byte that could not be decoded (PEP 383)
         return f"\\x{code - 0xDC00:02x}"
-    return _NAMED.get(char) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
+    return _NAMED.get(char) or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    )
 
 
 def whole(value: int) -> str:

@@ -1,0 +1,5 @@
+"""`python -m newkinds`."""
+
+from newkinds.cli import main
+
+main()

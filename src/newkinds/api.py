@@ -1,0 +1,168 @@
+"""The public functions: the whole pipeline, and what can be asked of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from newkinds.datasets import named
+from newkinds.errors import RunError
+from newkinds.evaluate import Scores
+from newkinds.finished import read_result, report_run, score_run
+from newkinds.images import open_images, open_pair
+from newkinds.images.imageset import ImageSet
+from newkinds.pipeline import Pipeline
+from newkinds.predict import MODEL, Predictions, predict
+from newkinds.progress import QUIET, Progress
+from newkinds.report.count_plot import count_plot
+from newkinds.result import Discovery
+from newkinds.runs import RunFolder
+from newkinds.runs.weights import clustering_from_bytes
+from newkinds.settings import Settings, make_settings, merge, read_toml
+from newkinds.truth import read_truth
+
+Source = str | Path | ImageSet
+
+
+def discover(
+    known: Source,
+    unsorted: Source,
+    *,
+    out: str | Path,
+    kinds: int | str | None = None,
+    variant: str | None = None,
+    network: str | None = None,
+    seed: int | None = None,
+    truth: str | Path | None = None,
+    weights: str | Path | None = None,
+    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    progress: Progress = QUIET,
+) -> Discovery:
+    """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
+
+    known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, or an ImageSet.
+    unsorted: a folder, an .npz file or an ImageSet; its labels, if any, are not looked at.
+    out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
+    kinds: the number of new kinds, or "auto" to estimate it. variant: "baseline" or "pi". network: a name from
+    `newkinds networks`. weights: a network.safetensors to start from instead of pretraining.
+    truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
+    """
+    given = {"kinds": kinds, "discover.variant": variant, "network": network, "seed": seed}
+    chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
+    return _pipeline(known, unsorted, out, chosen, truth, weights, progress).result()
+
+
+def count(
+    known: Source,
+    unsorted: Source,
+    *,
+    out: str | Path,
+    network: str | None = None,
+    seed: int | None = None,
+    weights: str | Path | None = None,
+    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    progress: Progress = QUIET,
+) -> dict[str, Any]:
+    """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
+
+    The arguments are those of `discover`, which continues in the same run folder if it is called with the same.
+    """
+    given = {"kinds": "auto", "network": network, "seed": seed}
+    chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, progress)
+    try:
+        pipeline.kinds(pipeline.network())
+        found: dict[str, Any] = pipeline.run.get_json("count.json")
+        pipeline.run.put("count.png", count_plot(found))
+        return found
+    finally:
+        pipeline.run.close()
+
+
+def evaluate(run: str | Path, truth: str | Path, *, progress: Progress = QUIET) -> tuple[Scores, Scores]:
+    """Score a finished run against the truth and keep the scores in it.
+
+    Returns the scores of the kinds found and those of k-means on the features they started from.
+    """
+    folder = RunFolder.open(Path(run))
+    return score_run(folder, read_truth(truth, _unsorted(folder, progress)))
+
+
+def report(run: str | Path, *, progress: Progress = QUIET) -> Path:
+    """Make a run's page again and return it."""
+    folder = RunFolder.open(Path(run))
+    report_run(folder, _unsorted(folder, progress), progress=progress)
+    return folder.path / "report" / "index.html"
+
+
+def predict_images(run: str | Path, images: Source, *, among: str = "all", progress: Progress = QUIET) -> Predictions:
+    """Return which kind, discovered or known, new pictures belong to."""
+    folder = RunFolder.open(Path(run))
+    return predict(folder, _open_for(folder, images, progress), among=among, progress=progress)
+
+
+def combine(settings: Settings | Mapping[str, Any] | str | Path | None, changes: Mapping[str, Any]) -> Settings:
+    """Return settings from a file, values or an object, with dotted keys replaced."""
+    if isinstance(settings, str | Path):
+        settings = read_toml(Path(settings))
+    values = settings.model_dump() if isinstance(settings, Settings) else dict(settings or {})
+    return make_settings(merge(values, changes))
+
+
+def _pipeline(
+    known: Source,
+    unsorted: Source,
+    out: str | Path,
+    settings: Settings,
+    truth: str | Path | None,
+    weights: str | Path | None,
+    progress: Progress,
+) -> Pipeline:
+    options = settings.images
+    pair = open_pair(
+        named(known) or known,
+        named(unsorted) or unsorted,
+        size=None if options.size == "auto" else options.size,
+        largest=options.largest,
+        fit=options.fit,
+        max_pixels=options.max_pixels,
+        progress=progress,
+    )
+    for images in pair:
+        progress.say(_summary(images))
+    return Pipeline(
+        *pair, Path(out), settings, weights=None if weights is None else Path(weights), truth=truth, progress=progress
+    )
+
+
+def _summary(images: ImageSet) -> str:
+    shape = f"{images.channels} numbers each" if images.is_embedding else f"{images.size}x{images.size}"
+    kinds = f" of {len(images.classes)} kinds" if images.classes else ""
+    skipped = f"; {len(images.skipped)} files skipped" if images.skipped else ""
+    return f"{images.source}: {len(images)} pictures{kinds}, {shape}{skipped}"
+
+
+def _open_for(run: RunFolder, source: Source, progress: Progress) -> ImageSet:
+    """Open pictures in the shape that a run's model takes."""
+    network = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL))[0].network
+    options = run.settings.images
+    return open_images(
+        named(source) or source,
+        size=None if network.name == "identity" else network.size,
+        channels=network.channels,
+        fit=options.fit,
+        max_pixels=options.max_pixels,
+        progress=progress,
+    )
+
+
+def _unsorted(run: RunFolder, progress: Progress) -> ImageSet:
+    """Open a run's unsorted pictures again."""
+    images = _open_for(run, run.sources["unsorted"], progress)
+    if images.names != read_result(run).names:
+        raise RunError(
+            f"The pictures in {images.source} are no longer those of the run in {run.path}.",
+            hint="Put them back, or run `newkinds discover` again with another --out.",
+        )
+    return images

@@ -1,0 +1,295 @@
+"""The command line. Each command is a function of `newkinds.api` with its words around it."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn, Optional
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from newkinds import api
+from newkinds.demo import run_demo
+from newkinds.errors import NewkindsError, UsageError
+from newkinds.evaluate import Scores
+from newkinds.images import scan as scan_folder
+from newkinds.networks import NETWORKS
+from newkinds.progress import Progress
+from newkinds.result import Discovery
+from newkinds.settings import Settings, parse_value
+from newkinds.version import __version__
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Discover new kinds among unsorted pictures, with the help of pictures that are sorted.",
+)
+out = Console(highlight=False, soft_wrap=True)
+
+Known = Annotated[str, typer.Argument(help="Sorted pictures: a folder with one folder a kind, or an .npz file.")]
+Unsorted = Annotated[str, typer.Argument(help="Unsorted pictures: a folder, or an .npz file.")]
+Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
+Run = Annotated[Path, typer.Argument(help="A run folder.")]
+Network = Annotated[Optional[str], typer.Option("--network", help="A name from `newkinds networks`; default: auto.")]
+Seed = Annotated[Optional[int], typer.Option("--seed", help="What all randomness hangs on; default: 0.", min=0)]
+Weights = Annotated[
+    Optional[Path], typer.Option("--weights", help="A network.safetensors to start from, instead of pretraining.")
+]
+SettingsFile = Annotated[Optional[Path], typer.Option("--settings", help="A TOML file with any of the settings.")]
+Set = Annotated[
+    Optional[list[str]], typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warnings and results only.")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        out.print(f"newkinds {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Where the two runs go.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(help="What all randomness hangs on.", min=0)] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Discover handwritten digits: 0 to 4 are known, 5 to 9 are not.
+
+    Runs the whole pipeline on data that comes with the installation, with the number of kinds estimated and then given.
+
+    Example: newkinds demo
+    """
+    run_demo(folder, seed, _progress(quiet), out)
+
+
+@app.command()
+def scan(
+    folder: Annotated[Path, typer.Argument(help="A folder of pictures.")],
+    quick: Annotated[bool, typer.Option(help="Read headers only: do not look for broken pictures.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what is in a folder and what is broken; change nothing.
+
+    Example: newkinds scan photos/known
+    """
+    found = scan_folder(folder, verify=not quick, progress=_progress(quiet))
+    kinds: dict[str, int] = {}
+    for picture in found.found:
+        top = picture.name.split("/")[0] if "/" in picture.name else "(not in a folder)"
+        kinds[top] = kinds.get(top, 0) + 1
+    for kind, number in sorted(kinds.items()):
+        out.print(f"{number:8d}  {kind}", markup=False)
+    for skipped in found.skipped:
+        out.print(f" skipped  {skipped.name}: {skipped.reason}", markup=False)
+    out.print(f"{len(found.found)} pictures in {len(kinds)} folders, {len(found.skipped)} files skipped")
+
+
+@app.command()
+def discover(
+    known: Known,
+    unsorted: Unsorted,
+    folder: Out,
+    kinds: Annotated[str, typer.Option(help="How many new kinds there are, or auto.")] = "auto",
+    variant: Annotated[Optional[str], typer.Option(help="baseline or pi; default: pi.")] = None,
+    network: Network = None,
+    seed: Seed = None,
+    truth: Annotated[
+        Optional[str], typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")
+    ] = None,
+    weights: Weights = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
+
+    Example: newkinds discover photos/known photos/unsorted --out runs/shop
+    """
+    given = _given(set_, {"discover.variant": variant, "network": network, "seed": seed})
+    given["kinds"] = _kinds(kinds)
+    chosen = api.combine(settings, given)
+    found = api.discover(
+        known, unsorted, out=folder, truth=truth, weights=weights, settings=chosen, progress=_progress(quiet)
+    )
+    _show_discovery(found)
+
+
+@app.command()
+def count(
+    known: Known,
+    unsorted: Unsorted,
+    folder: Out,
+    network: Network = None,
+    seed: Seed = None,
+    weights: Weights = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate how many new kinds there are: the number, its curves, a picture.
+
+    Example: newkinds count photos/known photos/unsorted --out runs/shop
+    """
+    chosen = api.combine(settings, _given(set_, {"network": network, "seed": seed}))
+    found = api.count(known, unsorted, out=folder, weights=weights, settings=chosen, progress=_progress(quiet))
+    out.print(f"{found['k']} new kinds; curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+
+
+@app.command()
+def predict(
+    run: Run,
+    images: Annotated[str, typer.Argument(help="New pictures: a folder, or an .npz file.")],
+    among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
+    to: Annotated[Optional[Path], typer.Option("--to", help="The CSV file to write; default: print.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say which discovered or known kind new pictures belong to.
+
+    Example: newkinds predict runs/shop photos/today --to today.csv
+    """
+    found = api.predict_images(run, images, among=among, progress=_progress(quiet))
+    if to is None:
+        sys.stdout.write(found.table().decode())
+    else:
+        found.to_csv(to)
+        out.print(f"{len(found.names)} pictures in {to}", markup=False)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    quiet: Quiet = False,
+) -> None:
+    """Score a run against the truth: ACC, NMI, ARI, error in the number of kinds.
+
+    Example: newkinds evaluate runs/shop --truth folders
+    """
+    found, baseline = api.evaluate(run, truth, progress=_progress(quiet))
+    _show_scores(found, baseline)
+
+
+@app.command()
+def report(run: Run, quiet: Quiet = False) -> None:
+    """Make the page of a run again.
+
+    Example: newkinds report runs/shop
+    """
+    out.print(str(api.report(run, progress=_progress(quiet))), markup=False)
+
+
+@app.command()
+def networks() -> None:
+    """List the networks by name.
+
+    Example: newkinds networks
+    """
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, entry in NETWORKS.items():
+        table.add_row(name, entry.description)
+    out.print(table)
+
+
+@app.command("settings")
+def show_settings() -> None:
+    """Show every setting with its default, as TOML that --settings takes.
+
+    Example: newkinds settings > my.toml
+    """
+    sys.stdout.write(Settings().to_toml())
+
+
+class Stopped(BaseException):
+    """A signal asked for the end. Not an Exception: nothing on the way may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    try:
+        app()
+    except NewkindsError as error:
+        _fail(f"Error: {error.message}", error.hint, error.exit_code)
+    except Stopped as stopped:
+        _fail("Stopped; what is finished is kept. To continue, type the same line again:", _line(), 128 + stopped.number)
+    except OSError as error:
+        _fail(f"Error: {error}", "Mend that and type the same line again: " + _line(), 1)
+    raise SystemExit(0)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(number)
+
+
+def _line() -> str:
+    return shlex.join(["newkinds", *sys.argv[1:]])
+
+
+def _fail(message: str, hint: str, code: int) -> NoReturn:
+    for line in (message, hint):
+        if line:
+            print(line, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _progress(quiet: bool) -> Progress:
+    return Progress("quiet" if quiet else "auto")
+
+
+def _kinds(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--kinds {text!r} is not a number.", hint="Give a number of 2 or more, or auto.") from None
+
+
+def _given(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return dotted settings from --set and from the options that have a value."""
+    given: dict[str, Any] = {}
+    for assignment in assignments or []:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise UsageError(f"--set {assignment!r} has no '='.", hint="Write it as --set discover.epochs=20")
+        given[key.strip()] = parse_value(value.strip())
+    return given | {key: value for key, value in options.items() if value is not None}
+
+
+def _show_discovery(found: Discovery) -> None:
+    sizes = [int((found.kinds == kind).sum()) for kind in range(found.n_kinds)]
+    out.print(f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures")
+    if found.scores is not None and found.kmeans_scores is not None:
+        _show_scores(found.scores, found.kmeans_scores)
+    out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
+
+
+def _show_scores(found: Scores, baseline: Scores) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds"):
+        table.add_column(title, justify="left" if not title else "right")
+    for title, scores in (("k-means on the features", baseline), ("discovered", found)):
+        numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)
+        table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), str(scores.n_true))
+    out.print(table)

@@ -1,0 +1,174 @@
+"""How many new kinds there are (Algorithm 2): known kinds serve as probes for the right number of clusters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from newkinds.clustering import Clustering, kmeans
+from newkinds.equations import clustering_accuracy, silhouette
+from newkinds.errors import DataError
+from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator, key, one_thread
+from newkinds.settings import Count as CountSettings
+
+
+@dataclass(frozen=True)
+class Point:
+    """One K of the sweep, averaged over the splits.
+
+    accuracy: ACC on the validation probes (Eq. 7); index: the silhouette on the unsorted pictures (Eq. 8).
+    """
+
+    k: int
+    accuracy: float
+    index: float
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of new kinds, and how it came about.
+
+    k: the answer, the median of `answers`, one for each split. k_accuracy, k_index: where either curve has its
+    maximum. k_mean: their mean, rounded up, which the final k-means is run with.
+    """
+
+    k: int
+    k_accuracy: int
+    k_index: int
+    k_mean: int
+    answers: tuple[int, ...]
+    curve: tuple[Point, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+
+def count_kinds(
+    probe_features: NDArray[np.float32],
+    probe_labels: NDArray[np.int64],
+    unsorted_features: NDArray[np.float32],
+    settings: CountSettings,
+    *,
+    seed: int = 0,
+    progress: Progress = QUIET,
+) -> Count:
+    """Estimate the number of kinds in the unsorted pictures from features of them and of the probe kinds.
+
+    probe_features: float (P, d); probe_labels: int64 (P,) numbered 0..L_r-1; unsorted_features: float (M, d).
+    """
+    probes, unsorted = _prepared(probe_features, unsorted_features, settings)
+    # Line 2: split the probe classes into anchors and validation, here several times over.
+    n_classes = int(probe_labels.max()) + 1
+    seeds = [key(seed, "split of the probes", number) for number in range(settings.splits)]
+    anchors = [split_probes(n_classes, settings.anchor_share, split)[0] for split in seeds]
+    sweeps = [_Sweep(probes, probe_labels, unsorted, anchors[s], settings, seeds[s]) for s in range(len(seeds))]
+    # Lines 5 to 8: the main loop. Beyond half the number of pictures a kind would have less than two.
+    largest = min(settings.max_kinds, len(unsorted_features) // 2)
+    curve = []
+    with progress.step("Counting new kinds", (largest + 1) * len(sweeps)) as step:
+        for k in range(largest + 1):
+            measured = []
+            for sweep in sweeps:
+                measured.append(sweep.measure(k))
+                step.advance(note=f"K = {k}")
+            accuracy, index = np.mean(measured, axis=0)
+            curve.append(Point(k, float(accuracy), float(index)))
+    # Line 10: both optima and their mean, rounded up; among equals the largest K, as in the authors' code.
+    k_accuracy = _best(curve, [point.accuracy for point in curve], settings.tolerance)
+    k_index = _best(curve, [point.index for point in curve], 0)
+    k_mean = math.ceil((k_accuracy + k_index) / 2)
+    # Line 10, end, and line 12: k-means again with that number, and outliers dropped.
+    answers = sorted(sweep.remaining(sweep.cluster(k_mean)) for sweep in sweeps)
+    return Count(answers[len(answers) // 2], k_accuracy, k_index, k_mean, tuple(answers), tuple(curve))
+
+
+def split_probes(n_classes: int, anchor_share: float, seed: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Split probe classes into anchors and validation classes, at least one of each."""
+    if n_classes < 2:
+        raise DataError(
+            f"Counting needs at least 2 probe kinds, one as an anchor and one to validate; there are {n_classes}.",
+            hint="Give more known kinds, or say the number of new ones with --kinds.",
+        )
+    order = generator(seed, "probes").permutation(n_classes)
+    anchors = min(max(1, round(anchor_share * n_classes)), n_classes - 1)
+    return tuple(sorted(order[:anchors].tolist())), tuple(sorted(order[anchors:].tolist()))
+
+
+def _prepared(
+    probes: NDArray[np.float32], unsorted: NDArray[np.float32], settings: CountSettings
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the features as the sweep takes them: of length 1 and in fewer dimensions, where the settings say so."""
+    points = np.concatenate([probes, unsorted]).astype(np.float64)
+    if settings.unit_length:
+        points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+    if settings.dimensions < min(points.shape):
+        with one_thread():
+            points = PCA(n_components=settings.dimensions, svd_solver="full").fit_transform(points)
+    return points[: len(probes)], points[len(probes) :]
+
+
+def _best(curve: Sequence[Point], values: Sequence[float], tolerance: float) -> int:
+    """Return the largest K whose value is within `tolerance` of the best."""
+    least = max(values) - tolerance
+    return max(point.k for point, value in zip(curve, values, strict=True) if value >= least)
+
+
+class _Sweep:
+    """The points of Algorithm 2 with one split of the probes, and what is asked of each K."""
+
+    def __init__(
+        self,
+        probes: NDArray[np.float64],
+        probe_labels: NDArray[np.int64],
+        unsorted: NDArray[np.float64],
+        anchor_classes: Sequence[int],
+        settings: CountSettings,
+        seed: int,
+    ) -> None:
+        self.points = np.concatenate([probes, unsorted])
+        self.unsorted = np.arange(len(self.points)) >= len(probes)
+        self.n_probe_classes = int(probe_labels.max()) + 1
+        self.n_anchor_classes = len(anchor_classes)
+        number = np.full(self.n_probe_classes, -1, dtype=np.int64)
+        number[list(anchor_classes)] = np.arange(len(anchor_classes))
+        self.anchors = np.full(len(self.points), -1, dtype=np.int64)
+        self.anchors[: len(probe_labels)] = number[probe_labels]
+        self.validation = ~self.unsorted & (self.anchors < 0)
+        self.validation_labels = probe_labels[self.validation[: len(probe_labels)]]
+        self.settings = settings
+        self.seed = seed
+
+    def cluster(self, k: int) -> Clustering:
+        """Run constrained k-means with L_r + K clusters (line 6)."""
+        total = self.n_probe_classes + k
+        restarts = self.settings.restarts
+        return kmeans(self.points, total, seed=self.seed, anchors=self.anchors, restarts=restarts)
+
+    def measure(self, k: int) -> tuple[float, float]:
+        """Return ACC on the validation probes and the silhouette on the unsorted for one K (line 7)."""
+        labels = self.cluster(k).labels
+        accuracy = clustering_accuracy(labels[self.validation], self.validation_labels)
+        own = labels[self.unsorted]
+        # The silhouette of a single cluster is not defined: -1, its lower bound, so that such a K is never chosen by it.
+        index = silhouette(self.points[self.unsorted], own) if 1 < len(np.unique(own)) < len(own) else -1.0
+        return float(accuracy), float(index)
+
+    def remaining(self, final: Clustering) -> int:
+        """Return how many clusters count as new kinds (line 12).
+
+        Anchors' clusters are known kinds. Of the others one counts if most of it is unsorted and its unsorted
+        pictures are at least tau of the largest's.
+        """
+        mass = np.bincount(final.labels[self.unsorted], minlength=len(final.centres))
+        known = np.bincount(final.labels[self.validation], minlength=len(final.centres))
+        new = (np.arange(len(final.centres)) >= self.n_anchor_classes) & (mass > known)
+        threshold = self.settings.tau * mass[new].max(initial=0)
+        return int((new & (mass >= max(threshold, 1))).sum())

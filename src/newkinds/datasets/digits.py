@@ -1,0 +1,32 @@
+"""The handwritten digits that come with scikit-learn: 1,797 pictures of 8 x 8 pixels, no download."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from newkinds.errors import unknown_name
+from newkinds.images.imageset import ImageSet
+
+PARTS = {"known": range(0, 5), "unsorted": range(5, 10)}
+INK = 16  # the published pictures have 17 levels
+
+
+def digits(part: str) -> ImageSet:
+    """Return the digits 0 to 4 ("known") or 5 to 9 ("unsorted"), with their labels."""
+    if part not in PARTS:
+        raise unknown_name("part of the digits", part, PARTS)
+    data = load_digits()
+    items = np.flatnonzero(np.isin(data.target, PARTS[part]))
+    pixels = np.rint(data.images[items, None] * (255 / INK)).astype(np.uint8)
+    labels = (data.target[items] - PARTS[part].start).astype(np.int64)
+    return ImageSet(
+        pixels=pixels,
+        names=tuple(f"digit-{item:04d}" for item in items),
+        labels=labels,
+        classes=tuple(map(str, PARTS[part])),
+        source=f"digits:{part}",
+        fingerprint=hashlib.blake2b(pixels.tobytes() + labels.tobytes(), digest_size=32).hexdigest(),
+    )

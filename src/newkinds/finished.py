@@ -1,0 +1,80 @@
+"""What can be asked of a run that has clustered its pictures: scores, the page, the result as an object."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from newkinds.clustering import kmeans
+from newkinds.evaluate import Scores, score
+from newkinds.images.imageset import ImageSet
+from newkinds.predict import MODEL
+from newkinds.progress import QUIET, Progress
+from newkinds.report import ReportData, write_report
+from newkinds.result import Discovery
+from newkinds.runs import RunFolder
+from newkinds.runs.weights import clustering_from_bytes
+
+PROBABILITIES = "features/probabilities.npy"
+
+
+def score_run(run: RunFolder, truth: Sequence[str]) -> tuple[Scores, Scores]:
+    """Score the kinds, and k-means on the features they started from, and keep the scores in the run folder."""
+    probabilities = run.get_array(PROBABILITIES)
+    settings = run.settings
+    start = kmeans(
+        run.get_array("features/unsorted.npy"),
+        probabilities.shape[1],
+        seed=settings.seed,
+        restarts=settings.initialise.restarts,
+    )
+    discovered, baseline = score(probabilities.argmax(axis=1), truth), score(start.labels, truth)
+    run.put_json(
+        "scores.json", {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)}
+    )
+    return discovered, baseline
+
+
+def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
+    """Make the page of a run again from what its folder holds."""
+    scores = run.get_json("scores.json") if run.has("scores.json") else None
+    flat = None
+    if scores is not None:
+        flat = {**scores["discovered"], "kmeans_acc": scores["kmeans"]["acc"]}
+    probabilities = run.get_array(PROBABILITIES)
+    about = clustering_from_bytes(run.get(MODEL), MODEL)[2]
+    data = ReportData(
+        title=run.path.resolve().name,
+        names=unsorted.names,
+        pixels=None if unsorted.is_embedding else unsorted.pixels,
+        kinds=probabilities.argmax(axis=1).astype(np.int64),
+        probabilities=probabilities,
+        features=run.get_array("features/embedding.npy"),
+        truth=tuple(scores["truth"]) if scores is not None else None,
+        history=run.history(),
+        count=run.get_json("count.json") if run.has("count.json") else None,
+        scores=flat,
+        settings=run.settings.model_dump(mode="json"),
+        seed=run.settings.seed,
+        version=run.version,
+        skipped=unsorted.skipped,
+        known_classes=tuple(about["known_classes"]),
+    )
+    write_report(data, run.path / "report", progress=progress)
+
+
+def read_result(run: RunFolder) -> Discovery:
+    """Return what a finished run found."""
+    rows = list(csv.DictReader(io.StringIO(run.get("kinds.csv").decode())))
+    scores = run.get_json("scores.json") if run.has("scores.json") else None
+    return Discovery(
+        path=run.path,
+        names=tuple(row["path"] for row in rows),
+        probabilities=run.get_array(PROBABILITIES),
+        scores=Scores(**scores["discovered"]) if scores else None,
+        kmeans_scores=Scores(**scores["kmeans"]) if scores else None,
+        count=run.get_json("count.json") if run.has("count.json") else None,
+    )

@@ -1,0 +1,198 @@
+"""All stages of a run in order, each kept in the run folder and skipped when it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accelerate import Accelerator
+from numpy.typing import NDArray
+
+from newkinds.count import count_kinds
+from newkinds.discover import cluster
+from newkinds.errors import DataError, UsageError
+from newkinds.features import apply, extract_features
+from newkinds.finished import read_result, report_run, score_run
+from newkinds.images import check_known, check_unsorted
+from newkinds.images.imageset import ImageSet
+from newkinds.networks import Network
+from newkinds.predict import MODEL, kinds_csv, prototypes
+from newkinds.pretrain import pretrain
+from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator
+from newkinds.resolve import resolved
+from newkinds.result import Discovery
+from newkinds.runs import RunFolder
+from newkinds.runs.files import digest
+from newkinds.runs.weights import clustering_to_bytes, network_from_bytes, network_to_bytes, read_network
+from newkinds.settings import Settings
+from newkinds.truth import as_numbers, read_truth
+
+
+class Pipeline:
+    """The stages of one run: pretrain, extract, count, cluster, score, report."""
+
+    def __init__(
+        self,
+        known: ImageSet,
+        unsorted: ImageSet,
+        out: Path,
+        settings: Settings,
+        *,
+        weights: Path | None = None,
+        truth: str | Path | None = None,
+        progress: Progress = QUIET,
+    ) -> None:
+        check_known(known)
+        check_unsorted(unsorted)
+        if isinstance(settings.kinds, int) and settings.kinds > len(unsorted):
+            raise UsageError(
+                f"{settings.kinds} kinds were asked for, but there are {len(unsorted)} unsorted pictures.",
+                hint=f"Ask for 2 to {len(unsorted)} with --kinds, or give more pictures.",
+            )
+        self.known = known
+        self.unsorted = unsorted
+        self.progress = progress
+        self.truth = None if truth is None else read_truth(truth, unsorted)
+        self.weights = None if weights is None else read_network(weights)[0]
+        self.accelerator = Accelerator()
+        self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu")
+        self.trained, self.probes = self._split_known()
+        data = {
+            "known": _about(known),
+            "unsorted": _about(unsorted),
+            "weights": digest(weights.read_bytes()) if weights else None,
+        }
+        sources = {"known": known.source, "unsorted": unsorted.source}
+        self.run = RunFolder.start(out, self.settings, data, sources, progress)
+
+    def _split_known(self) -> tuple[ImageSet, ImageSet]:
+        """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
+
+        With few known kinds, or none to be counted, f needs them all: then the probes are the same kinds.
+        """
+        settings, n_classes = self.settings.count, len(self.known.classes)
+        if self.settings.kinds != "auto" or self.weights is not None or n_classes < settings.enough:
+            return self.known, self.known
+        n_probes = min(max(5, round(settings.probe_share * n_classes)), n_classes - 2)
+        order = generator(self.settings.seed, "probe kinds").permutation(n_classes)
+        return (
+            self.known.with_classes(sorted(order[n_probes:].tolist())),
+            self.known.with_classes(sorted(order[:n_probes].tolist())),
+        )
+
+    def network(self) -> Network:
+        """Train f on the known kinds, or take it from the run or from the weights given."""
+        name = "network.safetensors"
+        if not self.run.has(name):
+            if self.weights is not None:
+                self.run.put(name, network_to_bytes(self.weights))
+            else:
+                self._pretrain(name)
+        network, about = network_from_bytes(self.run.get(name), str(self.run.path / name))
+        if "held_out_accuracy" in about:
+            self.progress.say(
+                f"Known kinds: accuracy {about['held_out_accuracy']:.3f} on {about['held_out']} pictures kept back, "
+                f"network {network.name}."
+            )
+        return network.to(self.accelerator.device)
+
+    def _pretrain(self, name: str) -> None:
+        found = pretrain(
+            self.trained,
+            self.settings.pretrain,
+            network=self.settings.network,
+            seed=self.settings.seed,
+            accelerator=self.accelerator,
+            checkpoints=self.run.checkpoints(),
+            log=self.run.log,
+            progress=self.progress,
+        )
+        about: dict[str, Any] = {"classes": list(self.trained.classes)}
+        if found.network.has_weights:
+            about |= {"held_out_accuracy": found.held_out_accuracy, "held_out": len(found.held_out)}
+        self.run.put(name, network_to_bytes(found.network, **about))
+
+    def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
+        """Return f's features of a set of pictures."""
+        name = f"features/{which}.npy"
+        if not self.run.has(name):
+            self.run.put_array(name, extract_features(network, images, progress=self.progress))
+        features: NDArray[np.float32] = self.run.get_array(name)
+        return features
+
+    def kinds(self, network: Network) -> int:
+        """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
+        if self.settings.kinds != "auto":
+            return self.settings.kinds
+        if not self.run.has("count.json"):
+            assert self.probes.labels is not None
+            found = count_kinds(
+                self.features(network, "probes", self.probes),
+                self.probes.labels,
+                self.features(network, "unsorted", self.unsorted),
+                self.settings.count,
+                seed=self.settings.seed,
+                progress=self.progress,
+            )
+            held_out = self.probes is not self.known
+            self.run.put_json("count.json", {**found.to_dict(), "probes_held_out_of_training": held_out})
+        count = self.run.get_json("count.json")
+        self.progress.say(
+            f"New kinds: {count['k']} (accuracy on the probes says {count['k_accuracy']}, silhouette "
+            f"{count['k_index']})."
+        )
+        if count["k"] < 2:
+            raise DataError(
+                f"The estimate is {count['k']} new kinds: the unsorted pictures look like one kind, or like known ones.",
+                hint="Look at count.json, and say the number with --kinds if you know better.",
+            )
+        return int(count["k"])
+
+    def cluster(self, network: Network, kinds: int) -> None:
+        """Run Algorithm 1 and keep the model, the probabilities and kinds.csv."""
+        if all(self.run.has(name) for name in (MODEL, "features/probabilities.npy", "kinds.csv")):
+            return
+        checkpoints = self.run.checkpoints()
+        found = cluster(
+            network,
+            self.unsorted,
+            kinds,
+            self.settings,
+            features=self.features(network, "unsorted", self.unsorted),
+            truth=None if self.truth is None else as_numbers(self.truth),
+            accelerator=self.accelerator,
+            checkpoints=checkpoints,
+            log=self.run.log,
+            progress=self.progress,
+        )
+        extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
+        self.run.put(MODEL, clustering_to_bytes(found.network, extra, known_classes=list(self.known.classes)))
+        self.run.put_array("features/embedding.npy", apply(found.network, self.unsorted, call=found.network.embed))
+        self.run.put_array("features/probabilities.npy", found.probabilities)
+        columns = [str(kind) for kind in range(kinds)]
+        self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
+        checkpoints.clear()
+
+    def score(self) -> None:
+        """Score the kinds, and k-means on the same features, where the truth is known."""
+        if self.truth is None:
+            return
+        score_run(self.run, self.truth)
+
+    def result(self) -> Discovery:
+        """Run all stages and return what was found."""
+        try:
+            network = self.network()
+            self.features(network, "unsorted", self.unsorted)
+            self.cluster(network, self.kinds(network))
+            self.score()
+            report_run(self.run, self.unsorted, progress=self.progress)
+            return read_result(self.run)
+        finally:
+            self.run.close()
+
+
+def _about(images: ImageSet) -> dict[str, Any]:
+    return {"fingerprint": images.fingerprint, "pictures": len(images)}

@@ -1,0 +1,167 @@
+"""What the page shows, worked out from the run's data: numbers, picks, map and thumbnails, ready for the templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from newkinds.progress import QUIET, Progress
+from newkinds.report import text
+from newkinds.report.curves import Chart, chart_json
+from newkinds.report.data import ReportData
+from newkinds.report.embedding_map import EmbeddingMap, make_map
+from newkinds.report.history import count_charts, training_charts
+from newkinds.report.kinds import DOUBTFUL, KindSummary, runners_up, summarise_kinds
+from newkinds.report.palette import mark
+from newkinds.report.sprites import Sprites, make_sprites
+
+MAX_SKIPPED = 200  # listed by name; the others are counted
+GRID = 10_000  # map coordinates are whole numbers up to this: finer than any screen
+
+SCORES = {
+    "acc": ("ACC", True, "Share of pictures in the right kind, kinds matched one to one with the true ones"),
+    "nmi_geometric": ("NMI", False, "Normalised mutual information, geometric mean"),
+    "nmi_arithmetic": ("NMI, arithmetic", False, "Normalised mutual information, arithmetic mean"),
+    "ari": ("ARI", False, "Adjusted Rand index"),
+    "kmeans_acc": ("ACC of k-means alone", True, "What clustering the features without training on them gives"),
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A measure against the truth, as shown, and what it means."""
+
+    label: str
+    value: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the templates need; `payload` is what the page's script gets as JSON."""
+
+    data: ReportData
+    kinds: list[KindSummary]
+    map: EmbeddingMap
+    sprites: Sprites | None
+    on_cards: list[int]
+    training: list[Chart]
+    count: list[Chart]
+    scores: list[Score]
+    settings: list[tuple[str, list[tuple[str, str]]]]
+    payload: dict[str, Any]
+
+    @property
+    def mean_confidence(self) -> float:
+        """The mean probability of the pictures' own kinds."""
+        return float(self.data.confidence.mean())
+
+    @property
+    def doubtful(self) -> int:
+        """How many pictures more likely do not belong to their kind than do."""
+        return int((self.data.confidence < DOUBTFUL).sum())
+
+    @property
+    def look_first(self) -> KindSummary | None:
+        """The kind that its own pictures are least sure of, where one stands out."""
+        used = [k for k in self.kinds if k.confidence is not None]
+        if len(used) < 2:
+            return None
+        worst = min(used, key=lambda k: k.confidence or 0.0)
+        return worst if (worst.confidence or 0.0) < self.mean_confidence - 0.02 or worst.doubtful else None
+
+    @property
+    def points_without_picture(self) -> int:
+        """How many of the map's points have no thumbnail, though there are pictures."""
+        if self.sprites is None:
+            return 0
+        return sum(item not in self.sprites.places for item in self.map.items.tolist())
+
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """The first skipped files, with the reason."""
+        return [(s.name, s.reason) for s in self.data.skipped[:MAX_SKIPPED]]
+
+
+def gather(data: ReportData, progress: Progress = QUIET) -> Content:
+    """Work out everything the page shows."""
+    kinds = summarise_kinds(data)
+    layout = make_map(data.features, data.kinds, data.seed, progress=progress)
+    on_cards = [pick.item for kind in kinds for pick in (*kind.certain_picks, *kind.doubtful_picks)]
+    sprites = None
+    if data.pixels is not None:
+        # Only what the page shows gets a thumbnail; cards come first, should the limit be reached.
+        wanted = list(dict.fromkeys([*on_cards, *layout.items.tolist()]))
+        sprites = make_sprites(data.pixels, np.asarray(wanted, dtype=np.int64))
+    training, count = training_charts(data.history), count_charts(data.count)
+    return Content(
+        data=data,
+        kinds=kinds,
+        map=layout,
+        sprites=sprites,
+        on_cards=on_cards,
+        training=training,
+        count=count,
+        scores=_scores(data.scores),
+        settings=text.flat_settings(data.settings),
+        payload={
+            "kinds": [_kind_json(kind) for kind in kinds],
+            "points": _points_json(data, layout, sprites),
+            "sprites": _sprites_json(sprites),
+            "charts": {chart.key: chart_json(chart) for chart in (*training, *count)},
+        },
+    )
+
+
+def _scores(scores: dict[str, float] | None) -> list[Score]:
+    shown = []
+    for key in sorted(scores or {}, key=lambda k: list(SCORES).index(k) if k in SCORES else len(SCORES)):
+        label, share, hint = SCORES.get(key, (text.visible(key).replace("_", " "), False, ""))
+        value = (scores or {})[key]
+        shown.append(Score(label, text.percent(value) if share else text.number(value), hint))
+    return shown
+
+
+def _kind_json(kind: KindSummary) -> dict[str, Any]:
+    style = mark(kind.kind)
+    return {
+        "name": text.kind_name(kind.kind),
+        "size": kind.size,
+        "colour": style.colour,
+        "path": style.path,
+        "hollow": style.hollow,
+    }
+
+
+def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None) -> dict[str, Any]:
+    """Return the map's points column by column: shorter than a list of records by half."""
+    items = layout.items
+    second, second_probability = runners_up(data)
+    places = np.rint(layout.places * GRID).astype(int)
+    found = [sprites.places.get(i) if sprites else None for i in items.tolist()]
+    return {
+        "grid": GRID,
+        "x": places[:, 0].tolist(),
+        "y": places[:, 1].tolist(),
+        "name": [text.visible(data.names[i]) for i in items],
+        "kind": data.kinds[items].tolist(),
+        "probability": [text.percent(p) for p in data.confidence[items]],
+        "second": second[items].tolist(),
+        "second_probability": [text.percent(p) for p in second_probability[items]],
+        "truth": None if data.truth is None else [text.visible(data.truth[i]) for i in items],
+        "sprite": [None if place is None else [place.sheet, place.x, place.y] for place in found],
+    }
+
+
+def _sprites_json(sprites: Sprites | None) -> dict[str, Any] | None:
+    if sprites is None:
+        return None
+    return {
+        "width": sprites.width,
+        "height": sprites.height,
+        "scale": sprites.scale,
+        "pixelated": sprites.pixelated,
+        "sheets": [[sheet.width, sheet.height] for sheet in sprites.sheets],
+    }

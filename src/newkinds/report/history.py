@@ -1,0 +1,104 @@
+"""From the run's records to the charts that the page draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+from newkinds.report.curves import Chart, Guide, Line
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def training_charts(history: Records) -> list[Chart]:
+    """Return the charts of pretraining and discovery that the records have numbers for."""
+    known = [r for r in history if r.get("stage") == "pretrain"]
+    found = [r for r in history if r.get("stage") == "discover"]
+    early = _warmup(found)
+    charts = [
+        _chart("pretrain-loss", "Loss on known kinds", known, {"loss": "loss"}),
+        _chart("pretrain-accuracy", "Held-out accuracy", known, {"held_out_accuracy": "accuracy"}, shares=True),
+        _chart(
+            "loss",
+            "Discovery loss",
+            found,
+            {"loss": "total", "kl": "KL to the targets", "consistency": "consistency"},
+            early=early,
+        ),
+        _chart("changed", "Pictures that changed kind", found, {"changed": "changed"}, shares=True, early=early),
+        _chart("acc", "Accuracy against the truth", found, {"acc": "ACC"}, shares=True, early=early),
+    ]
+    return [chart for chart in charts if chart is not None]
+
+
+def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
+    """Return Algorithm 2's two curves, each with its own best K and the K chosen from both."""
+    if count is None:
+        return []
+    rows = [row for row in count.get("curve") or () if _finite(row.get("k")) is not None]
+    rows = sorted(rows, key=lambda row: float(row["k"]))
+    charts = []
+    for key, title, best in (
+        ("accuracy", "Accuracy on the probe kinds", "k_accuracy"),
+        ("index", "Validity index of the rest", "k_index"),
+    ):
+        points = tuple((float(row["k"]), y) for row in rows if (y := _finite(row.get(key))) is not None)
+        if not points:
+            continue
+        guides = [Guide(k, f"chosen {k:g}") for k in [_finite(count.get("k"))] if k is not None]
+        charts.append(
+            Chart(
+                f"count-{key}",
+                title,
+                "kinds",
+                (Line(title.split()[0].lower() if key == "accuracy" else "index", points),),
+                shares=key == "accuracy",
+                guides=tuple(guides),
+                counts=True,
+                focus=_finite(count.get(best)),
+            )
+        )
+    return charts
+
+
+def _chart(
+    key: str,
+    title: str,
+    records: Records,
+    fields: Mapping[str, str],
+    *,
+    shares: bool = False,
+    early: float | None = None,
+) -> Chart | None:
+    epochs = _epochs(records)
+    lines = []
+    for field, label in fields.items():
+        points = tuple((x, y) for x, r in zip(epochs, records, strict=True) if (y := _finite(r.get(field))) is not None)
+        if points:
+            lines.append(Line(label, points))
+    if not lines:
+        return None
+    return Chart(key, title, "epoch", tuple(lines), shares=shares, early=early, early_label="warm-up")
+
+
+def _epochs(records: Records) -> list[float]:
+    """Return the epoch of each record, or its position where the epochs do not rise: phases may count from 0 again."""
+    epochs = [_finite(r.get("epoch")) for r in records]
+    known = [e for e in epochs if e is not None]
+    if len(known) == len(epochs) and all(a < b for a, b in pairwise(known)):
+        return known
+    return [float(i) for i in range(len(records))]
+
+
+def _warmup(records: Records) -> float | None:
+    early = [x for x, r in zip(_epochs(records), records, strict=True) if r.get("phase") == "warmup"]
+    return max(early) if early and len(early) < len(records) else None
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -1,0 +1,153 @@
+"""The page: one file that opens from disk, runs nothing but its own script and asks the network for nothing.
+
+Script, style, data and thumbnails all stand inside it. So a policy that every browser understands the same way
+(hashes and data: only; what 'self' means for file: differs) shuts out everything else, the page can be sent to others
+as it is, and replacing it is one atomic rename that touches no other file in the folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from newkinds.errors import RunError
+from newkinds.progress import QUIET, Progress
+from newkinds.report import content, curves, text
+from newkinds.report.content import Content
+from newkinds.report.data import ReportData
+from newkinds.report.palette import mark, palette_css
+
+NAME = "index.html"
+GENERATOR = '<meta name="generator" content="newkinds'  # by this a page is known to be ours to replace
+SCRIPTS = ("base.js", "charts.js", "map.js", "explore.js")
+
+
+def write_report(data: ReportData, out: Path, progress: Progress = QUIET) -> Path:
+    """Write the page into the folder `out` and return its path, `out`/index.html.
+
+    An older report there stays until the new one is complete; other files in the folder are not touched. The same data
+    gives the same bytes.
+    """
+    out = Path(out)
+    _check_target(out)
+    page = render(content.gather(data, progress))
+    target = out / NAME
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _replace(target, page.encode("utf-8"))
+    except OSError as error:
+        raise RunError(
+            f"The report cannot be written to {out}: {error.strerror or error}.",
+            hint="Give another folder, or make room and try again.",
+        ) from error
+    return target
+
+
+def render(shown: Content) -> str:
+    """Return the whole page as text."""
+    style = "\n".join([_static("report.css"), palette_css(), _sprite_css(shown)])
+    script = "\n".join(_static(name) for name in SCRIPTS)
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    environment = Environment(
+        loader=PackageLoader("newkinds", "report/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        visible=text.visible, whole=text.whole, percent=text.percent, number=text.number, kind=text.kind_name
+    )
+    environment.globals.update(mark=mark, plural=text.plural, svg=curves.svg)
+    return environment.get_template("index.html.j2").render(
+        shown=shown,
+        data=shown.data,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        payload=embed_json(shown.payload),
+    )
+
+
+def embed_json(value: Any) -> Markup:
+    """Return JSON that can stand inside a script element: no character in it can end the element or start markup."""
+    plain = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _sprite_css(shown: Content) -> str:
+    """Return the rules that show the sheets, and where each picture on a card lies: inline styles are not allowed."""
+    sprites = shown.sprites
+    if sprites is None:
+        return ""
+    rules = [f".thumb{{aspect-ratio:{sprites.width}/{sprites.height}}}"]
+    if sprites.pixelated:
+        rules.append(".thumb,canvas{image-rendering:pixelated}")
+    for i, sheet in enumerate(sprites.sheets):
+        size = f"{_share(sheet.width, sprites.width)} {_share(sheet.height, sprites.height)}"
+        rules.append(f".sheet{i}{{background-image:url({sheet.uri});background-size:{size}}}")
+    for item in shown.on_cards:
+        if place := sprites.places.get(item):
+            sheet = sprites.sheets[place.sheet]
+            x, y = _share(place.x, sheet.width - sprites.width), _share(place.y, sheet.height - sprites.height)
+            rules.append(f".p{item}{{background-position:{x} {y}}}")
+    return "\n".join(rules)
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a CSS percentage: thumbnails on cards grow and shrink with the card."""
+    return f"{part / whole * 100:.6g}%"
+
+
+def _static(name: str) -> str:
+    found = resources.files("newkinds.report").joinpath("static", name).read_text(encoding="utf-8")
+    return found.replace("\r\n", "\n")  # a browser does so before it compares the hash
+
+
+def _hash(inline: str) -> str:
+    # The element's text is what the browser hashes: the template puts nothing else between the tags.
+    digest = hashlib.sha256(inline.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _check_target(out: Path) -> None:
+    """Refuse a place where a page would replace something that is not a report."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file, the report needs a folder.", hint="Give another folder for the report.")
+    page = out / NAME
+    if not page.exists():
+        return
+    try:
+        with page.open("rb") as stream:
+            head = stream.read(4096)
+    except OSError:
+        head = b""
+    if GENERATOR.encode() not in head:
+        raise RunError(
+            f"{page} exists and is not a report of newkinds.", hint="Give another folder, or move that file away."
+        )
+
+
+def _replace(target: Path, data: bytes) -> None:
+    """Write beside, sync, and move into place: at each moment the old page or the new one is there, whole."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with beside.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)

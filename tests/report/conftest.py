@@ -1,0 +1,142 @@
+"""Made-up runs to report on, and a real browser to look at the page with."""
+
+from __future__ import annotations
+
+import colorsys
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from newkinds.images.imageset import Skipped
+from newkinds.report import ReportData
+
+MakeData = Callable[..., ReportData]
+
+NASTY = (
+    "</script><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "\"quotes\" & 'more' &amp; {{ 7 * 7 }}",
+    "line\nbreak\r\ttab\x00null",
+    "\u202egnp.exe and \u2066isolate",
+    "שלום עולם.png",
+    "bad bytes \udcff\udc80.png",
+    "\u2028separators\u2029",
+    "👩‍🔬 café ﷽.jpg",
+    "very/" + "long-" * 60 + "name.png",
+)
+
+
+def flat_colours(n: int, side: int = 8) -> NDArray[np.uint8]:
+    """Return (n, 3, side, side): each picture one colour of its own."""
+    colours = [colorsys.hsv_to_rgb(i / n, 0.5 + 0.5 * (i % 2), 0.55 + 0.4 * (i % 3) / 2) for i in range(n)]
+    flat = np.rint(np.asarray(colours) * 255).astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(flat[:, :, None, None], (n, 3, side, side)))
+
+
+def history(truth: bool) -> list[dict[str, Any]]:
+    """Return the records of a short run."""
+    records: list[dict[str, Any]] = [
+        {"stage": "pretrain", "epoch": e, "loss": 2 * 0.7**e, "held_out_accuracy": 1 - 0.8**e} for e in range(8)
+    ]
+    for e in range(12):
+        record = {"stage": "discover", "phase": "warmup" if e < 4 else "main", "epoch": e, "changed": 0.4 * 0.6**e}
+        record |= {"loss": 0.5 * 0.8**e, "kl": 0.3 * 0.8**e, "consistency": 0.2 * 0.8**e}
+        records.append(record | ({"acc": 0.9 - 0.3 * 0.7**e} if truth else {}))
+    return records
+
+
+def build(
+    n: int = 60, k: int = 4, *, pictures: bool = True, with_truth: bool = True, seed: int = 0, **more: Any
+) -> ReportData:
+    """Return a run over n pictures in k well separated kinds."""
+    rng = np.random.default_rng(seed)
+    kinds = np.arange(n, dtype=np.int64) % k
+    logits = rng.normal(size=(n, k))
+    logits[np.arange(n), kinds] += 4
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    fields: dict[str, Any] = {
+        "title": "a made-up run",
+        "names": tuple(f"unsorted/{i:05d}.png" for i in range(n)),
+        "pixels": flat_colours(n) if pictures else None,
+        "kinds": kinds,
+        "probabilities": probabilities.astype(np.float32),
+        "features": (rng.normal(size=(k, 6))[kinds] * 6 + rng.normal(size=(n, 6))).astype(np.float32),
+        "truth": tuple(f"class {kind}" for kind in kinds) if with_truth else None,
+        "history": history(with_truth),
+        "count": {
+            "k": k,
+            "k_accuracy": k,
+            "k_index": k + 1,
+            "curve": [
+                {"k": i, "accuracy": 1 / (1 + abs(i - k)), "index": 0.2 - 0.01 * abs(i - k - 1)} for i in range(9)
+            ],
+        },
+        "scores": {"acc": 0.93, "nmi_geometric": 0.871, "ari": 0.852, "kmeans_acc": 0.8} if with_truth else None,
+        "settings": {"variant": "pi", "discover": {"epochs": 60, "rates": [0.1, 0.01], "augment": {"flip": False}}},
+        "seed": seed,
+        "version": "1.2.3",
+        "skipped": (Skipped("broken.png", "the file ends early"),),
+        "known_classes": ("cat", "dog"),
+    }
+    return ReportData(**(fields | more))
+
+
+@pytest.fixture(scope="session")
+def make_data() -> MakeData:
+    """Return `build`."""
+    return build
+
+
+@pytest.fixture(scope="session")
+def nasty() -> tuple[str, ...]:
+    """Return file names of the sort that breaks pages."""
+    return NASTY
+
+
+@pytest.fixture(scope="session")
+def flat() -> Callable[..., NDArray[np.uint8]]:
+    """Return `flat_colours`."""
+    return flat_colours
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> Path:
+    """Return the folder in which the browser tests leave what they saw."""
+    folder = Path(__file__).parents[2] / "test-output" / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start Chromium without a window and with an empty profile, once for all tests."""
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not chromedriver:
+        pytest.skip("chromium and chromedriver are not installed (Debian: apt install chromium chromium-driver)")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "headless=new",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "hide-scrollbars",
+        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    try:
+        yield driver
+    finally:
+        driver.quit()

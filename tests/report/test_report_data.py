@@ -1,0 +1,62 @@
+"""What the report refuses, and what it makes of each kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newkinds.errors import DataError
+from newkinds.report.kinds import runners_up, summarise_kinds
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"kinds": np.zeros(3, dtype=np.int64)}, "kinds has shape"),
+        ({"kinds": np.full(6, 9, dtype=np.int64)}, "0 to 3 is valid"),
+        ({"features": np.full((6, 2), np.nan, dtype=np.float32)}, "6 of 6 pictures"),
+        ({"probabilities": np.full((6, 4), 1.5, dtype=np.float32)}, "outside"),
+        ({"pixels": np.zeros((6, 2, 8, 8), dtype=np.uint8)}, "1 or 3"),
+        ({"truth": ("a",)}, "1 entries for 6"),
+    ],
+)
+def test_wrong_data_is_refused(make_data: Any, change: dict[str, Any], says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        make_data(6, 4, **change)
+
+
+def test_no_pictures_are_refused(make_data: Any) -> None:
+    empty = np.zeros(0, dtype=np.int64)
+    none = np.zeros((0, 1), dtype=np.float32)
+    with pytest.raises(DataError, match="no pictures"):
+        make_data(1, 1, names=(), kinds=empty, probabilities=none, features=none, pixels=None, truth=None)
+
+
+def test_kinds_by_hand(make_data: Any) -> None:
+    p = np.array([[0.9, 0.1, 0.0], [0.4, 0.35, 0.25], [0.2, 0.7, 0.1], [0.6, 0.0, 0.4]], dtype=np.float32)
+    data = make_data(4, 3, kinds=np.array([0, 0, 1, 0]), probabilities=p, truth=("a", "b", "b", "a"), pictures=False)
+    first, second, third = summarise_kinds(data)
+    assert (first.size, first.share, first.doubtful) == (3, 0.75, 1)
+    assert first.confidence == pytest.approx((0.9 + 0.4 + 0.6) / 3)
+    assert [pick.item for pick in first.certain_picks] == [0, 3]
+    assert [(pick.item, pick.runner_up) for pick in first.doubtful_picks] == [(1, 1)]
+    assert first.truths == (("a", pytest.approx(2 / 3)), ("b", pytest.approx(1 / 3)))
+    assert second.doubtful_picks == ()
+    assert (third.size, third.confidence, third.certain_picks) == (0, None, ())
+
+
+def test_runner_up_is_another_kind(make_data: Any) -> None:
+    data = make_data(50, 5)
+    second, probability = runners_up(data)
+    assert (second != data.kinds).all()
+    for i in range(50):
+        others = np.delete(data.probabilities[i], data.kinds[i])
+        assert probability[i] == pytest.approx(others.max())
+
+
+def test_one_kind_has_no_runner_up(make_data: Any) -> None:
+    data = make_data(5, 1)
+    assert (runners_up(data)[0] == -1).all()
+    assert summarise_kinds(data)[0].certain_picks[0].runner_up is None

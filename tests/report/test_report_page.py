@@ -1,0 +1,203 @@
+"""The page as a file: complete, safe, the same for the same data, replaced whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from base64 import b64encode
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newkinds.errors import RunError
+from newkinds.images.imageset import Skipped
+from newkinds.report import content, write_report
+from newkinds.report.page import embed_json
+
+
+class Reader(HTMLParser):
+    """Collect what a browser would see: elements with their attributes, and the text in each sort of element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {}
+        self._open = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._open = tag
+        self.inside.setdefault(tag, []).append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.inside[self._open][-1] += data
+
+    @property
+    def text(self) -> str:
+        return " ".join(part for tag, parts in self.inside.items() if tag not in ("script", "style") for part in parts)
+
+
+def write(data: Any, out: Path) -> tuple[str, Reader, dict[str, Any]]:
+    page = write_report(data, out).read_text(encoding="utf-8")
+    reader = Reader(page)
+    payload = next(s for s in reader.inside["script"] if s.startswith("{"))
+    return page, reader, json.loads(payload)
+
+
+def test_page_says_what_was_found(make_data: Any, tmp_path: Path) -> None:
+    _, reader, payload = write(make_data(60, 4), tmp_path / "new" / "report")
+    text = " ".join(reader.text.split())
+    for words in (
+        "60 pictures,",
+        "4 new kinds",
+        "Kind 3",
+        "15 pictures",
+        "93.0%",
+        "0.871",
+        "best at 4 kinds",
+        "chosen 4",
+    ):
+        assert words in text
+    for words in ("discover.augment", "0.1, 0.01", "broken.png", "the file ends early", "cat", "class 2", "1.2.3"):
+        assert words in text
+    assert payload["points"]["name"][7] == "unsorted/00007.png"
+    assert os.listdir(tmp_path / "new" / "report") == ["index.html"]
+
+
+def test_same_data_same_bytes(make_data: Any, tmp_path: Path) -> None:
+    first, second = (write_report(make_data(40, 3), tmp_path / name).read_bytes() for name in "ab")
+    assert first == second
+
+
+def test_policy_admits_only_what_is_in_the_page(make_data: Any, tmp_path: Path) -> None:
+    page, reader, _ = write(make_data(), tmp_path)
+    policy = next(a["content"] for t, a in reader.tags if t == "meta" and a.get("http-equiv"))
+    assert policy is not None
+    for tag in ("style", "script"):
+        body = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)
+        assert len(body) == 1
+        assert f"{tag}-src 'sha256-{b64encode(hashlib.sha256(body[0].encode()).digest()).decode()}'" in policy
+    assert "default-src 'none'" in policy
+    assert not any({"src", "style", "action"} & a.keys() or any(k.startswith("on") for k in a) for _, a in reader.tags)
+    links = [a["href"] for _, a in reader.tags if "href" in a]
+    assert links
+    assert all(link is not None and link.startswith("#") for link in links)
+    ids = {a.get("id") for _, a in reader.tags}
+    assert all(link is not None and link[1:] in ids for link in links)
+
+
+def test_nasty_text_stays_text(make_data: Any, nasty: tuple[str, ...], tmp_path: Path) -> None:
+    n = len(nasty)
+    plain = write(make_data(n, 2), tmp_path / "plain")[1]
+    data = make_data(
+        n,
+        2,
+        names=nasty,
+        truth=nasty,
+        title=nasty[0],
+        known_classes=nasty,
+        settings={nasty[0]: nasty[2], "table": {nasty[1]: [nasty[3]]}},
+        skipped=tuple(Skipped(name, name) for name in nasty),
+        scores={nasty[0]: 0.5},
+        version=nasty[0],
+    )
+    page, reader, payload = write(data, tmp_path / "nasty")
+    assert {t for t, _ in reader.tags} == {t for t, _ in plain.tags}
+    assert not any("onerror" in a for _, a in reader.tags)
+    assert "49" not in payload["points"]["name"][2]
+    assert payload["points"]["name"][0] == nasty[0]
+    assert payload["points"]["name"][3] == "line\\nbreak\\r\\ttab\\x00null"
+    assert nasty[0] in reader.text
+    assert "\u202e" not in page
+    assert "bad bytes \\xff\\x80.png" in page
+
+
+def test_embedded_json_cannot_end_its_element() -> None:
+    value = {"</script>": ["<!--", "&", "\u2028", "]]>"]}
+    embedded = str(embed_json(value))
+    assert not set("<>&\u2028") & set(embedded)
+    assert json.loads(embedded) == value
+
+
+def test_ready_made_embeddings_have_no_thumbnails(make_data: Any, tmp_path: Path) -> None:
+    page, reader, payload = write(make_data(30, 3, pictures=False), tmp_path)
+    assert payload["sprites"] is None
+    assert "data:image" not in page
+    assert "unsorted/00004.png" in reader.text
+
+
+def test_little_is_enough(make_data: Any, tmp_path: Path) -> None:
+    nothing = {"history": [], "count": None, "scores": None, "settings": {}, "skipped": (), "known_classes": ()}
+    _, reader, payload = write(make_data(2, 1, with_truth=False, **nothing), tmp_path)
+    assert "2 pictures," in reader.text
+    assert "1 new kind" in reader.text
+    assert payload["points"]["second"] == [-1, -1]
+    assert not {"count", "training", "skipped"} & {a.get("id") for _, a in reader.tags}
+
+
+@pytest.mark.parametrize("k", [1, 9, 100])
+def test_any_number_of_kinds(make_data: Any, tmp_path: Path, k: int) -> None:
+    _, reader, payload = write(make_data(110, k), tmp_path)
+    assert sum(t == "article" for t, _ in reader.tags) == k
+    assert len(payload["kinds"]) == k
+
+
+def test_an_empty_kind_is_said(make_data: Any, tmp_path: Path) -> None:
+    data = make_data(10, 3, kinds=np.zeros(10, dtype=np.int64))
+    assert "No picture belongs to this kind." in write(data, tmp_path)[1].text
+
+
+def test_thinned_map_says_so(make_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small, few = content.make_map, content.make_sprites
+    monkeypatch.setattr(content, "make_map", lambda *a, **k: small(*a, **k, limit=50))
+    monkeypatch.setattr(content, "make_sprites", lambda *a: few(*a, limit=45))
+    _, reader, payload = write(make_data(90, 2), tmp_path)
+    assert "50 of 90 pictures" in reader.text
+    missing = sum(place is None for place in payload["points"]["sprite"])
+    assert missing > 0
+    assert f"{missing} points have no thumbnail" in " ".join(reader.text.split())
+
+
+def test_long_lists_are_cut(make_data: Any, tmp_path: Path) -> None:
+    skipped = tuple(Skipped(f"{i}.png", "broken") for i in range(500))
+    _, reader, _ = write(make_data(10, 2, skipped=skipped), tmp_path)
+    assert "The first 200:" in reader.text
+    assert "199.png" in reader.text
+    assert "200.png" not in reader.text
+
+
+def test_old_report_stays_until_the_new_one_is_whole(
+    make_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = write_report(make_data(10, 2), tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    old = page.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(RunError, match="No space left"):
+            write_report(make_data(12, 3), tmp_path)
+    assert page.read_bytes() == old
+    assert sorted(os.listdir(tmp_path)) == ["index.html", "notes.txt"]
+    write_report(make_data(12, 3), tmp_path)
+    assert page.read_bytes() != old
+    assert sorted(os.listdir(tmp_path)) == ["index.html", "notes.txt"]
+
+
+def test_other_peoples_files_are_not_replaced(make_data: Any, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<h1>my site</h1>")
+    with pytest.raises(RunError, match="not a report"):
+        write_report(make_data(10, 2), tmp_path)
+    assert (tmp_path / "index.html").read_text() == "<h1>my site</h1>"
+    with pytest.raises(RunError, match="is a file"):
+        write_report(make_data(10, 2), tmp_path / "index.html")

@@ -1,0 +1,161 @@
+"""docs/paper-to-code.md has a row for everything in the paper, and every row leads somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from newkinds.settings import Settings
+
+PAGE = Path(__file__).parents[1] / "docs" / "paper-to-code.md"
+
+EXPECTED = {
+    *(f"Eq. {n}" for n in range(1, 9)),
+    "omega(t)",
+    "NMI",
+    "Error in K",
+    *(f"Alg. 1, line {n}" for n in range(1, 15)),
+    *(f"Alg. 2, line {n}" for n in range(1, 13)),
+    *(f"Table {n}" for n in range(1, 9)),
+    *(f"Figure {n}" for n in range(1, 8)),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of one of the page's tables: what of the paper, and where."""
+
+    paper: str
+    targets: tuple[str, ...]
+    planned: bool
+
+    def items(self) -> list[str]:
+        """Return the paper's items it stands for: "Alg. 1, lines 3 to 4" is two lines."""
+        if span := re.fullmatch(r"(Alg\. \d), lines (\d+) to (\d+)", self.paper):
+            return [f"{span[1]}, line {n}" for n in range(int(span[2]), int(span[3]) + 1)]
+        return [self.paper]
+
+
+def tables(header: str) -> list[list[str]]:
+    """Return the cells of all rows of the tables whose first column is called `header`."""
+    rows, inside = [], False
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            inside = False
+        elif cells[0] == header:
+            inside = True
+        elif inside and set(cells[0]) != {"-"}:
+            rows.append(cells)
+    return rows
+
+
+ROWS = [Row(c[0], tuple(re.findall(r"`([^`]+)`", c[-1])), c[-1].startswith("planned: ")) for c in tables("paper")]
+
+
+def imported(name: str) -> ModuleType | None:
+    """Return a module, or None if there is none of that name; one that is there but broken is an error."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and name.startswith(error.name):
+            return None
+        raise
+
+
+def resolve_name(module: str, attribute: str) -> bool:
+    found: Any = imported(module)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    return found is not None and not isinstance(found, ModuleType)
+
+
+def resolve_command(words: list[str]) -> bool:
+    """Return whether the command line has this command; a last word may also be a choice of its first argument."""
+    cli = imported("newkinds.cli")
+    apps = [value for value in vars(cli).values() if isinstance(value, typer.Typer)] if cli else []
+    if not apps:
+        return False
+    command: Any = max((get_command(app) for app in apps), key=lambda c: len(getattr(c, "commands", {})))
+    for position, word in enumerate(words):
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]
+            continue
+        choices = [getattr(p.type, "choices", ()) for p in command.params if p.param_type_name == "argument"]
+        return position == len(words) - 1 and bool(choices) and word in map(str, choices[0])
+    return True
+
+
+def resolves(target: str) -> bool:
+    if target.startswith("newkinds "):
+        return resolve_command(target.split()[1:])
+    return resolve_name(*target.split(":"))
+
+
+def test_everything_in_the_paper_has_a_row() -> None:
+    found = {item for row in ROWS for item in row.items()}
+    assert sorted(EXPECTED - found) == []
+    assert sorted(found - EXPECTED) == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.paper} {' '.join(row.targets)}")
+def test_row_leads_somewhere(row: Row) -> None:
+    assert row.targets, f"{row.paper} names nothing"
+    for target in row.targets:
+        assert re.fullmatch(r"newkinds( [a-z0-9-]+)+|newkinds[a-z_.]*:\w+(\.\w+)*", target), f"{target} is neither form"
+        if row.planned:
+            assert not resolves(target), f"{target} is there by now: drop 'planned' in its row of {row.paper}"
+        else:
+            assert resolves(target), f"{target} is not there: mend the row of {row.paper}, or mark it 'planned'"
+
+
+def test_every_equation_function_is_on_the_page() -> None:
+    equations = importlib.import_module("newkinds.equations")
+    functions = {
+        name
+        for name, value in vars(equations).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == equations.__name__
+    }
+    named = {target.split(":")[1] for row in ROWS for target in row.targets if target.startswith("newkinds.equations:")}
+    assert functions - named == {"squared_distances"}  # the inside of Eq. 1
+    assert named <= functions
+
+
+def test_settings_named_on_the_page_exist() -> None:
+    rows = tables("topic")
+    named = re.findall(r"`([a-z]+)\.([a-z_]+)`", PAGE.read_text(encoding="utf-8"))
+    assert len(rows) > 10
+    assert len(named) > 5
+    for section, field in named:
+        if section != "section":
+            assert field in type(Settings.model_fields[section].default).model_fields, (
+                f"there is no setting {section}.{field}"
+            )
+
+
+def test_the_ways_of_resolving(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolves("newkinds.equations:target")
+    assert resolves("newkinds.errors:NewkindsError.exit_code")
+    assert not resolves("newkinds.equations:no_such_function")
+    assert not resolves("newkinds.no_such_module:target")
+    assert not resolves("newkinds:equations")  # a module is no function
+    cli, bench = ModuleType("newkinds.cli"), typer.Typer()
+    bench.command("known-k")(lambda: None)
+    bench.command("wrong-k")(lambda: None)
+    app = typer.Typer()
+    app.command("demo")(lambda: None)
+    app.add_typer(bench, name="bench")
+    cli.app = app  # type: ignore[attr-defined]
+    monkeypatch.setattr(importlib, "import_module", lambda name: cli)
+    assert resolves("newkinds demo")
+    assert resolves("newkinds bench known-k")
+    assert not resolves("newkinds bench unknown-k")
+    assert not resolves("newkinds discover")
