@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -38,14 +38,14 @@ Known = Annotated[str, typer.Argument(help="Sorted pictures: a folder with one f
 Unsorted = Annotated[str, typer.Argument(help="Unsorted pictures: a folder, or an .npz file.")]
 Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
-Network = Annotated[Optional[str], typer.Option("--network", help="A name from `newkinds networks`; default: auto.")]
-Seed = Annotated[Optional[int], typer.Option("--seed", help="What all randomness hangs on; default: 0.", min=0)]
+Network = Annotated[str | None, typer.Option("--network", help="A name from `newkinds networks`; default: auto.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.", min=0)]
 Weights = Annotated[
-    Optional[Path], typer.Option("--weights", help="A network.safetensors to start from, instead of pretraining.")
+    Path | None, typer.Option("--weights", help="A network.safetensors to start from, instead of pretraining.")
 ]
-SettingsFile = Annotated[Optional[Path], typer.Option("--settings", help="A TOML file with any of the settings.")]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
 Set = Annotated[
-    Optional[list[str]], typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
+    list[str] | None, typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warnings and results only.")]
 
@@ -106,11 +106,11 @@ def discover(
     unsorted: Unsorted,
     folder: Out,
     kinds: Annotated[str, typer.Option(help="How many new kinds there are, or auto.")] = "auto",
-    variant: Annotated[Optional[str], typer.Option(help="baseline or pi; default: pi.")] = None,
+    variant: Annotated[str | None, typer.Option(help="baseline or pi; default: pi.")] = None,
     network: Network = None,
     seed: Seed = None,
     truth: Annotated[
-        Optional[str], typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")
+        str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")
     ] = None,
     weights: Weights = None,
     settings: SettingsFile = None,
@@ -156,7 +156,7 @@ def predict(
     run: Run,
     images: Annotated[str, typer.Argument(help="New pictures: a folder, or an .npz file.")],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
-    to: Annotated[Optional[Path], typer.Option("--to", help="The CSV file to write; default: print.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Say which discovered or known kind new pictures belong to.
@@ -232,7 +232,7 @@ def main() -> NoReturn:
     except NewkindsError as error:
         _fail(f"Error: {error.message}", error.hint, error.exit_code)
     except Stopped as stopped:
-        _fail("Stopped; what is finished is kept. To continue, type the same line again:", _line(), 128 + stopped.number)
+        _fail("Stopped; what is done is kept. To continue, type the same line again:", _line(), 128 + stopped.number)
     except OSError as error:
         _fail(f"Error: {error}", "Mend that and type the same line again: " + _line(), 1)
     raise SystemExit(0)

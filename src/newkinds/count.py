@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from newkinds.clustering import Clustering, kmeans
-from newkinds.equations import clustering_accuracy, silhouette
+from newkinds.equations import clustering_accuracy, silhouettes
 from newkinds.errors import DataError
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator, key, one_thread
 from newkinds.settings import Count as CountSettings
 
@@ -72,15 +72,9 @@ def count_kinds(
     sweeps = [_Sweep(probes, probe_labels, unsorted, anchors[s], settings, seeds[s]) for s in range(len(seeds))]
     # Lines 5 to 8: the main loop. Beyond half the number of pictures a kind would have less than two.
     largest = min(settings.max_kinds, len(unsorted_features) // 2)
-    curve = []
     with progress.step("Counting new kinds", (largest + 1) * len(sweeps)) as step:
-        for k in range(largest + 1):
-            measured = []
-            for sweep in sweeps:
-                measured.append(sweep.measure(k))
-                step.advance(note=f"K = {k}")
-            accuracy, index = np.mean(measured, axis=0)
-            curve.append(Point(k, float(accuracy), float(index)))
+        measured = np.mean([sweep.measure(largest, step) for sweep in sweeps], axis=0)
+    curve = [Point(k, float(accuracy), float(index)) for k, (accuracy, index) in enumerate(measured)]
     # Line 10: both optima and their mean, rounded up; among equals the largest K, as in the authors' code.
     k_accuracy = _best(curve, [point.accuracy for point in curve], settings.tolerance)
     k_index = _best(curve, [point.index for point in curve], 0)
@@ -152,14 +146,21 @@ class _Sweep:
         restarts = self.settings.restarts
         return kmeans(self.points, total, seed=self.seed, anchors=self.anchors, restarts=restarts)
 
-    def measure(self, k: int) -> tuple[float, float]:
-        """Return ACC on the validation probes and the silhouette on the unsorted for one K (line 7)."""
-        labels = self.cluster(k).labels
-        accuracy = clustering_accuracy(labels[self.validation], self.validation_labels)
-        own = labels[self.unsorted]
-        # The silhouette of a single cluster is not defined: -1, its lower bound, so that such a K is never chosen by it.
-        index = silhouette(self.points[self.unsorted], own) if 1 < len(np.unique(own)) < len(own) else -1.0
-        return float(accuracy), float(index)
+    def measure(self, largest: int, step: Step) -> NDArray[np.float64]:
+        """Return ACC on the validation probes and the silhouette on the unsorted for K = 0..largest (lines 5 to 8)."""
+        accuracies, labellings = [], []
+        for k in range(largest + 1):
+            labels = self.cluster(k).labels
+            accuracies.append(clustering_accuracy(labels[self.validation], self.validation_labels))
+            labellings.append(labels[self.unsorted])
+            step.advance(note=f"K = {k}")
+        # A single cluster has no silhouette: -1, its lower bound, so that such a K is never chosen by it.
+        indices = np.full(largest + 1, -1.0)
+        defined = [k for k, labels in enumerate(labellings) if 1 < len(np.unique(labels)) < len(labels)]
+        if defined:
+            # All K at once: the distances do not depend on it.
+            indices[defined] = silhouettes(self.points[self.unsorted], [labellings[k] for k in defined])
+        return np.stack([np.array(accuracies), indices], axis=1)
 
     def remaining(self, final: Clustering) -> int:
         """Return how many clusters count as new kinds (line 12).

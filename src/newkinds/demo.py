@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from newkinds.api import discover
+from newkinds.evaluate import Scores
 from newkinds.progress import Progress
 
 TRUE_KINDS = 5
@@ -20,24 +22,23 @@ def run_demo(out: Path, seed: int, progress: Progress, console: Console) -> None
 
     The run with the number given is left in `out`, the other beside it in `out`-auto.
     """
-    guessed_folder = out.with_name(f"{out.name}-auto")
+    auto = out.with_name(f"{out.name}-auto")
+    common: dict[str, Any] = {"seed": seed, "truth": "folders", "settings": SETTINGS, "progress": progress}
     progress.say("Digits 0 to 4 are known, 5 to 9 unsorted. First: how many new kinds are there, and which?")
-    guessed = discover(
-        "digits:known", "digits:unsorted", out=guessed_folder, kinds="auto", seed=seed, truth="folders",
-        settings=SETTINGS, progress=progress,
-    )  # fmt: skip
+    guessed = discover("digits:known", "digits:unsorted", out=auto, kinds="auto", **common)
     progress.say(f"Second: the same with the true number, {TRUE_KINDS}.")
-    given = discover(
-        "digits:known", "digits:unsorted", out=out, kinds=TRUE_KINDS, seed=seed, truth="folders",
-        settings=SETTINGS, weights=guessed_folder / "network.safetensors", progress=progress,
-    )  # fmt: skip
-    assert guessed.scores and given.scores and guessed.kmeans_scores and given.kmeans_scores
+    weights = auto / "network.safetensors"
+    given = discover("digits:known", "digits:unsorted", out=out, kinds=TRUE_KINDS, weights=weights, **common)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("K estimated", justify="right")
     table.add_column("K given", justify="right")
     table.add_row("new kinds (truly 5)", str(guessed.n_kinds), str(given.n_kinds))
-    table.add_row("ACC of k-means on the features", f"{guessed.kmeans_scores.acc:.3f}", f"{given.kmeans_scores.acc:.3f}")
-    table.add_row("ACC of discovery (DTC)", f"{guessed.scores.acc:.3f}", f"{given.scores.acc:.3f}")
+    table.add_row("ACC of k-means on the features", _acc(guessed.kmeans_scores), _acc(given.kmeans_scores))
+    table.add_row("ACC of discovery (DTC)", _acc(guessed.scores), _acc(given.scores))
     console.print(table)
     console.print(f"report  {out / 'report' / 'index.html'}\nkinds   {out / 'kinds.csv'}", markup=False)
+
+
+def _acc(scores: Scores | None) -> str:
+    return "" if scores is None else f"{scores.acc:.3f}"

@@ -43,7 +43,7 @@ class UsageError(NewkindsError, ValueError):
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
-    """Return the error for a name that is not one of `valid`, with all of them listed and the likely one pointed out."""
+    """Return the error for a name that is not one of `valid`: it lists them all and points out the likely one."""
     valid = sorted(valid)
     close = get_close_matches(name, valid, n=1)
     meant = f"Did you mean {close[0]!r}? " if close else ""

@@ -35,7 +35,10 @@ class Scores:
 
 
 def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArray[np.int64]) -> Scores:
-    """Compare kinds found (N,) with true ones (N,), in any numbering or naming; pictures with the truth "" are left out."""
+    """Compare kinds found (N,) with true ones (N,), in any numbering or naming.
+
+    Pictures whose truth is "" are left out: nobody has named them.
+    """
     named = np.array([kind != "" for kind in truth])
     found = np.unique(np.asarray(kinds)[named], return_inverse=True)[1]
     true = np.unique(np.asarray(truth)[named], return_inverse=True)[1]

@@ -145,7 +145,7 @@ class Pipeline:
         )
         if count["k"] < 2:
             raise DataError(
-                f"The estimate is {count['k']} new kinds: the unsorted pictures look like one kind, or like known ones.",
+                f"The estimate is {count['k']} new kinds: the unsorted pictures look like one kind, or known.",
                 hint="Look at count.json, and say the number with --kinds if you know better.",
             )
         return int(count["k"])

@@ -56,7 +56,7 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def seeded_torch(seed: int, purpose: str, *indices: int) -> Iterator[None]:
     """Let torch's own initialisers draw from (seed, purpose, indices), and leave torch's global generator untouched."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(key(seed, purpose, *indices) % 2**63)
+        torch.default_generator.manual_seed(key(seed, purpose, *indices) % 2**63)
         yield
 
 

@@ -180,9 +180,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path.") from None
+        raise UsageError(
+            f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The settings file {path} is not TOML: {error}.", hint="`newkinds settings` shows what one looks like.") from None
+        raise UsageError(
+            f"The settings file {path} is not TOML: {error}.", hint="`newkinds settings` shows what one looks like."
+        ) from None
 
 
 def parse_value(text: str) -> Any:

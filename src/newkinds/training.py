@@ -59,7 +59,7 @@ class Task(ABC):
         return [{"params": list(self.module.parameters()), "lr": optimiser.learning_rate}]
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Cut a random order of all items into batches that differ by one item at most: none is left with a single one."""
+        """Cut a random order of all items into batches of nearly equal size: none is left with a single item."""
         order = generator(self.seed, f"order of {self.stage}", epoch).permutation(len(self.names)).astype(np.int64)
         return np.array_split(order, max(1, math.ceil(len(order) / self.batch_size)))
 
@@ -109,8 +109,7 @@ def train(
     done = kept[0] if kept else 0
     total = sum(phase.epochs for phase in phases)
     n_batches = len(task.batches(0))
-    with progress.step(task.title, total * n_batches) as step:
-        step.advance(done * n_batches)
+    with progress.step(task.title, total * n_batches, done=done * n_batches) as step:
         first = 0
         for phase in phases:
             optimiser = make_optimiser(phase.optimiser, task.parameter_groups(phase.optimiser))
@@ -131,9 +130,7 @@ def train(
     task.module = accelerator.unwrap_model(task.module)
 
 
-def _epoch(
-    task: Task, optimiser: torch.optim.Optimizer, accelerator: Accelerator, epoch: int, step: Step
-) -> Record:
+def _epoch(task: Task, optimiser: torch.optim.Optimizer, accelerator: Accelerator, epoch: int, step: Step) -> Record:
     """Go once over all batches and return the mean losses."""
     task.module.train()
     sums: dict[str, Tensor] = {}
@@ -170,7 +167,7 @@ def _not_finite(task: Task, what: str, items: NDArray[np.int64]) -> NumericsErro
 
 
 def _check_weights(task: Task, epoch: int) -> None:
-    """Stop before weights that are not finite reach a checkpoint; the last batch's pictures are the ones that did it."""
+    """Stop before weights that are not finite reach a checkpoint; the last batch's pictures did it."""
     if not all(bool(torch.isfinite(value).all()) for value in task.module.state_dict().values()):
         raise _not_finite(task, f"A weight is not finite after epoch {epoch}", task.batches(epoch)[-1])
 

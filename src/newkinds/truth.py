@@ -51,7 +51,8 @@ def _from_csv(path: Path, images: ImageSet) -> tuple[str, ...]:
             kinds = {row["path"]: row["kind"] or UNKNOWN for row in reader}
     except OSError as error:
         raise UsageError(
-            f"The truth {str(path)!r} cannot be read: {error.strerror}.", hint="Give 'folders' or a CSV file to --truth."
+            f"The truth {str(path)!r} cannot be read: {error.strerror}.",
+            hint="Give 'folders' or a CSV file to --truth.",
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not a CSV file in UTF-8: {error}.", hint="Save it as CSV, UTF-8.") from None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import colorsys
+import io
+import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from newkinds.images.imageset import Skipped
 from newkinds.report import ReportData
@@ -86,6 +91,93 @@ def build(
     return ReportData(**(fields | more))
 
 
+class Screen:
+    """A page open in the browser, with the few things that the tests do to it."""
+
+    def __init__(self, driver: Any, page: Path) -> None:
+        self.driver = driver
+        driver.get_log("browser")
+        driver.get_log("performance")
+        self.look()
+        driver.get(page.as_uri())
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def look(self, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Set the size of the screen and its theme."""
+        theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": theme})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def painted(self) -> None:
+        """Wait until what was asked for is on the screen."""
+        wait = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+        self.driver.execute_async_script(wait)
+
+    def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
+        event = {"type": kind, "x": x, "y": y, **more}
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                text = {"text": key} if len(key) == 1 and kind == "keyDown" else {}
+                self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, "key": key, **text})
+
+    def map_into_view(self) -> None:
+        self.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
+        time.sleep(0.3)  # the wheel counts as scrolling for a moment after the page moved
+
+    def place(self, point: int) -> tuple[float, float]:
+        """Return where a point of the map is, in the window."""
+        script = """const box = newkinds.map.canvas.getBoundingClientRect();
+            const [x, y] = newkinds.map.toScreen(arguments[0]); return [box.left + x, box.top + y]"""
+        x, y = self.run(script, point)
+        return x, y
+
+    def hover(self, point: int) -> None:
+        self.mouse("mouseMoved", *self.place(point))
+        self.painted()
+
+    def text(self, element: str) -> str:
+        return str(self.run("return document.getElementById(arguments[0]).textContent", element))
+
+    def pixels(self) -> Any:
+        self.painted()
+        png = base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {})["data"])
+        return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+
+    def colour_of(self, selector: str) -> Any:
+        """Return the colour in the middle of an element, as it is on the screen."""
+        box = self.run(
+            "const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left + b.width / 2, "
+            "b.top + b.height / 2]",
+            selector,
+        )
+        return self.pixels()[round(box[1]), round(box[0])]
+
+    def save(self, path: Path, whole: bool = False) -> None:
+        """Keep a picture of the window, or of the whole page, for people to look at."""
+        options: dict[str, Any] = {}
+        if whole:
+            size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 8000), "scale": 1}
+            options = {"captureBeyondViewport": True, "clip": clip}
+        self.painted()
+        path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]))
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """Return the address of everything that the browser asked for."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return sent + self.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+
+
 @pytest.fixture(scope="session")
 def make_data() -> MakeData:
     """Return `build`."""
@@ -140,3 +232,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driver
     finally:
         driver.quit()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Callable[[Path], Screen]:
+    """Return a function that opens a page from disk."""
+    return lambda page: Screen(browser, page)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,100 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from newkinds.report import write_report
 
 pytestmark = pytest.mark.browser
 
 SHOWN = "return !document.getElementById('tip').hidden"
-
-
-class Screen:
-    """A page open in the browser, with the few things that the tests do to it."""
-
-    def __init__(self, driver: Any, page: Path) -> None:
-        self.driver = driver
-        driver.get_log("browser")
-        driver.get_log("performance")
-        self.look()
-        driver.get(page.as_uri())
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def look(self, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Set the size of the screen and its theme."""
-        theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": theme})
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-    def painted(self) -> None:
-        """Wait until what was asked for is on the screen."""
-        wait = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
-        self.driver.execute_async_script(wait)
-
-    def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
-        event = {"type": kind, "x": x, "y": y, **more}
-        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            for kind in ("keyDown", "keyUp"):
-                text = {"text": key} if len(key) == 1 and kind == "keyDown" else {}
-                self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, "key": key, **text})
-
-    def map_into_view(self) -> None:
-        self.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
-        time.sleep(0.3)  # the wheel counts as scrolling for a moment after the page moved
-
-    def place(self, point: int) -> tuple[float, float]:
-        """Return where a point of the map is, in the window."""
-        script = """const box = newkinds.map.canvas.getBoundingClientRect();
-            const [x, y] = newkinds.map.toScreen(arguments[0]); return [box.left + x, box.top + y]"""
-        x, y = self.run(script, point)
-        return x, y
-
-    def hover(self, point: int) -> None:
-        self.mouse("mouseMoved", *self.place(point))
-        self.painted()
-
-    def text(self, element: str) -> str:
-        return str(self.run("return document.getElementById(arguments[0]).textContent", element))
-
-    def pixels(self) -> Any:
-        self.painted()
-        png = base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {})["data"])
-        return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
-
-    def colour_of(self, selector: str) -> Any:
-        """Return the colour in the middle of an element, as it is on the screen."""
-        box = self.run(
-            "const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left + b.width / 2, "
-            "b.top + b.height / 2]",
-            selector,
-        )
-        return self.pixels()[round(box[1]), round(box[0])]
-
-    def save(self, path: Path, whole: bool = False) -> None:
-        """Keep a picture of the window, or of the whole page, for people to look at."""
-        options: dict[str, Any] = {}
-        if whole:
-            size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 8000), "scale": 1}
-            options = {"captureBeyondViewport": True, "clip": clip}
-        self.painted()
-        path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]))
-
-    def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser")]
-
-    def requests(self) -> list[str]:
-        """Return the address of everything that the browser asked for."""
-        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        return sent + self.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
 
 
 @pytest.fixture(scope="session")
@@ -128,11 +37,11 @@ def nasty_page(pages: Callable[..., Path], nasty: tuple[str, ...]) -> Path:
 
 
 @pytest.fixture
-def plain(browser: Any, pages: Callable[..., Path]) -> Screen:
-    return Screen(browser, pages("plain", 60, 4))
+def plain(open_page: Any, pages: Callable[..., Path]) -> Any:
+    return open_page(pages("plain", 60, 4))
 
 
-def test_nothing_is_complained_of_and_nothing_leaves(plain: Screen) -> None:
+def test_nothing_is_complained_of_and_nothing_leaves(plain: Any) -> None:
     plain.map_into_view()
     plain.hover(3)
     plain.run("document.querySelector('[data-tool=pictures]').click()")
@@ -144,9 +53,9 @@ def test_nothing_is_complained_of_and_nothing_leaves(plain: Screen) -> None:
 
 
 @pytest.mark.parametrize("side", [8, 64])
-def test_hover_shows_the_picture(browser: Any, pages: Callable[..., Path], flat: Any, side: int) -> None:
+def test_hover_shows_the_picture(open_page: Any, pages: Callable[..., Path], flat: Any, side: int) -> None:
     colours = flat(60, side)
-    screen = Screen(browser, pages(f"side-{side}", 60, 4, pixels=colours))
+    screen = open_page(pages(f"side-{side}", 60, 4, pixels=colours))
     screen.map_into_view()
     for point in (0, 17, 59):
         screen.hover(point)
@@ -168,7 +77,7 @@ def test_hover_shows_the_picture(browser: Any, pages: Callable[..., Path], flat:
     assert not screen.run(SHOWN)
 
 
-def test_cards_show_the_right_pictures(plain: Screen, flat: Any) -> None:
+def test_cards_show_the_right_pictures(plain: Any, flat: Any) -> None:
     colours = flat(60)[:, :, 0, 0].astype(int)
     thumbs = plain.run(
         "return [...document.querySelectorAll('.card .thumb')].map((t) => t.className.match(/p(\\d+)/)[1])"
@@ -179,7 +88,7 @@ def test_cards_show_the_right_pictures(plain: Screen, flat: Any) -> None:
         assert np.abs(plain.colour_of(f".p{item}") - colours[int(item)]).max() == 0
 
 
-def test_legend_highlights_a_kind(plain: Screen) -> None:
+def test_legend_highlights_a_kind(plain: Any) -> None:
     plain.map_into_view()
     ink = "return newkinds.map.state.kind"
     plain.run("document.querySelector('.legend [data-kind=\"2\"]').click()")
@@ -193,7 +102,7 @@ def test_legend_highlights_a_kind(plain: Screen) -> None:
     assert plain.run(ink) == 3
 
 
-def test_wheel_zooms_where_the_pointer_is_and_drag_moves(plain: Screen) -> None:
+def test_wheel_zooms_where_the_pointer_is_and_drag_moves(plain: Any) -> None:
     plain.map_into_view()
     x, y = plain.place(10)
     plain.mouse("mouseMoved", x, y)
@@ -209,7 +118,7 @@ def test_wheel_zooms_where_the_pointer_is_and_drag_moves(plain: Screen) -> None:
     assert plain.place(10) == pytest.approx((x, y), abs=0.5)
 
 
-def test_keyboard_goes_from_picture_to_picture(plain: Screen) -> None:
+def test_keyboard_goes_from_picture_to_picture(plain: Any) -> None:
     plain.map_into_view()
     plain.run("document.getElementById('map-canvas').focus({preventScroll: true})")
     plain.press("ArrowRight")
@@ -230,7 +139,7 @@ def test_keyboard_goes_from_picture_to_picture(plain: Screen) -> None:
     assert not plain.run(SHOWN)
 
 
-def test_charts_are_read_off_under_the_pointer(plain: Screen) -> None:
+def test_charts_are_read_off_under_the_pointer(plain: Any) -> None:
     box = plain.run(
         "const c = document.querySelector('[data-chart=loss]');"
         "c.scrollIntoView({behavior: 'instant', block: 'center'});"
@@ -246,7 +155,7 @@ def test_charts_are_read_off_under_the_pointer(plain: Screen) -> None:
     assert plain.run("return document.querySelector('[data-readout=loss]').textContent") == before
 
 
-def test_light_and_dark(plain: Screen, screenshots: Path) -> None:
+def test_light_and_dark(plain: Any, screenshots: Path) -> None:
     plain.map_into_view()
     brightness = {}
     for dark in (False, True):
@@ -261,8 +170,8 @@ def test_light_and_dark(plain: Screen, screenshots: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280, 2560])
-def test_no_width_needs_sideways_scrolling(browser: Any, nasty_page: Path, screenshots: Path, width: int) -> None:
-    screen = Screen(browser, nasty_page)
+def test_no_width_needs_sideways_scrolling(open_page: Any, nasty_page: Path, screenshots: Path, width: int) -> None:
+    screen = open_page(nasty_page)
     screen.look(width, 900)
     screen.painted()
     assert screen.run("return document.documentElement.scrollWidth") <= width
@@ -272,8 +181,8 @@ def test_no_width_needs_sideways_scrolling(browser: Any, nasty_page: Path, scree
     screen.save(screenshots / f"nasty-{width}.png", whole=True)
 
 
-def test_nasty_names_are_shown_and_never_run(browser: Any, nasty_page: Path, nasty: tuple[str, ...]) -> None:
-    screen = Screen(browser, nasty_page)
+def test_nasty_names_are_shown_and_never_run(open_page: Any, nasty_page: Path, nasty: tuple[str, ...]) -> None:
+    screen = open_page(nasty_page)
     screen.map_into_view()
     screen.hover(0)
     assert screen.text("tip-name") == nasty[0] + "0"
@@ -283,8 +192,8 @@ def test_nasty_names_are_shown_and_never_run(browser: Any, nasty_page: Path, nas
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (3, 3), (400, 100)])
-def test_few_and_many(browser: Any, pages: Callable[..., Path], screenshots: Path, n: int, k: int) -> None:
-    screen = Screen(browser, pages(f"n{n}-k{k}", n, k))
+def test_few_and_many(open_page: Any, pages: Callable[..., Path], screenshots: Path, n: int, k: int) -> None:
+    screen = open_page(pages(f"n{n}-k{k}", n, k))
     screen.map_into_view()
     screen.hover(n - 1)
     assert screen.text("tip-name") == f"unsorted/{n - 1:05d}.png"
@@ -292,8 +201,8 @@ def test_few_and_many(browser: Any, pages: Callable[..., Path], screenshots: Pat
     assert screen.complaints() == []
 
 
-def test_without_pictures(browser: Any, pages: Callable[..., Path], screenshots: Path) -> None:
-    screen = Screen(browser, pages("embeddings", 40, 3, pictures=False))
+def test_without_pictures(open_page: Any, pages: Callable[..., Path], screenshots: Path) -> None:
+    screen = open_page(pages("embeddings", 40, 3, pictures=False))
     screen.map_into_view()
     screen.hover(5)
     assert screen.text("tip-name") == "unsorted/00005.png"
@@ -303,7 +212,7 @@ def test_without_pictures(browser: Any, pages: Callable[..., Path], screenshots:
     assert screen.complaints() == []
 
 
-def test_digits(browser: Any, pages: Callable[..., Path], screenshots: Path) -> None:
+def test_digits(open_page: Any, pages: Callable[..., Path], screenshots: Path) -> None:
     from sklearn.datasets import load_digits
 
     digits = load_digits(n_class=5)
@@ -311,7 +220,7 @@ def test_digits(browser: Any, pages: Callable[..., Path], screenshots: Path) -> 
     pixels = np.rint(digits.images[:300] * 255 / 16).astype(np.uint8)[:, None]
     truth = tuple(str(t) for t in digits.target[:300])
     page = pages("digits", 300, 5, kinds=digits.target[:300], features=features, pixels=pixels, truth=truth)
-    screen = Screen(browser, page)
+    screen = open_page(page)
     for name, width, dark in (
         ("light", 1280, False),
         ("dark", 1280, True),

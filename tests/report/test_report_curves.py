@@ -79,9 +79,9 @@ def test_no_records_no_charts() -> None:
 
 
 def test_count_charts_show_the_chosen_number_and_their_best() -> None:
-    curve = [{"k": k, "accuracy": 1 - abs(k - 3) / 10, "index": None if k == 0 else 0.1 * k} for k in range(6)]
+    curve = [{"k": k, "accuracy": 1 - abs(k - 3) / 10, "index": {0: None, 1: -1}.get(k, 0.1 * k)} for k in range(6)]
     accuracy, index = count_charts({"k": 4, "k_accuracy": 3, "k_index": 5, "curve": curve})
     assert (accuracy.guides, accuracy.focus) == ((Guide(4.0, "chosen 4"),), 3.0)
     assert accuracy.spotlight(accuracy.lines[0]) == (3.0, 1.0)
-    assert index.lines[0].points[0][0] == 1.0
+    assert index.lines[0].points[0][0] == 2.0  # none for 0, a stand-in for 1
     assert index.at(5) == "5 kinds"

@@ -33,7 +33,6 @@ class Clustering:
     centres: NDArray[np.float64]
     labels: NDArray[np.int64]
     inertia: float
-    iterations: int
 
     def mass(self) -> NDArray[np.int64]:
         """Return how many points each cluster holds, int64 (K,)."""
@@ -172,8 +171,7 @@ class _Lloyd:
         """Iterate every restart until it settles, and return the best."""
         limit = tolerance * self.points.var(dim=0, correction=0).mean()
         moving = torch.ones(len(centres), dtype=torch.bool)
-        iteration = 0
-        for iteration in range(1, max_iterations + 1):
+        for _ in range(max_iterations):
             labels, distance = self.assign(centres[moving])
             moved = self.update(labels, distance)
             shift = (moved - centres[moving]).square().sum(dim=(1, 2))
@@ -188,7 +186,6 @@ class _Lloyd:
             centres=(centres[best] + self.offset).numpy(),
             labels=labels[best].numpy(),
             inertia=float(inertia[best]),
-            iterations=iteration,
         )
 
 

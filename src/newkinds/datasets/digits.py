@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from newkinds.errors import unknown_name
 from newkinds.images.imageset import ImageSet
 
-PARTS = {"known": range(0, 5), "unsorted": range(5, 10)}
+PARTS = {"known": range(5), "unsorted": range(5, 10)}
 INK = 16  # the published pictures have 17 levels
 
 

@@ -192,9 +192,13 @@ def _reason(error: Exception) -> str:
         return "needs more memory than there is"
     if isinstance(error, OSError) and error.errno is not None:
         return f"cannot be read ({error.strerror})"
-    text = " ".join(str(error).encode("ascii", "backslashreplace").decode().split())[:200] or type(error).__name__
+    text = " ".join(str(error).encode("ascii", "backslashreplace").decode().split())[:200].removeprefix("broken ")
     if isinstance(error, Image.DecompressionBombError):
         return f"too many pixels ({text})"
+    if "requires a buffer" in text or "index out of range" in text:
+        return "cut short (a part of its header is missing)"
+    if " " not in text:  # the key of a table inside Pillow, or nothing
+        return "broken (its header makes no sense)"
     return f"{'cut short' if 'truncated' in text.lower() else 'broken'} ({text})"
 
 

@@ -38,7 +38,7 @@ NETWORKS = {
     "vgg6-5-1-slim": Entry("the same at a quarter of the width, 128-d features", _vgg51(16)),
     "resnet18": Entry("ResNet18, 3x3 stem, 512-d features (the paper's for CIFAR-10 and SVHN)", _resnet(64, "3x3")),
     "resnet18-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "3x3")),
-    "resnet18-imagenet": Entry("ResNet18, 7x7 stem, 512-d features (the paper's for ImageNet)", _resnet(64, "imagenet")),
+    "resnet18-imagenet": Entry("ResNet18, 7x7 stem, 512-d features (the paper's ImageNet)", _resnet(64, "imagenet")),
     "resnet18-imagenet-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "imagenet")),
     "identity": Entry("no network: for ready-made embeddings", lambda channels, size: Identity(channels)),
 }
@@ -60,8 +60,5 @@ def default_network(channels: int, size: int, embeddings: bool, accelerator: boo
     """Choose a network from the data, and its width from the machine: slim where only a CPU is at hand."""
     if embeddings:
         return "identity"
-    if channels == 1:
-        name = "vgg6-4-2"
-    else:
-        name = "resnet18" if size <= 96 else "resnet18-imagenet"
+    name = "vgg6-4-2" if channels == 1 else "resnet18" if size <= 96 else "resnet18-imagenet"
     return name if accelerator else f"{name}-slim"

@@ -12,9 +12,9 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.features import apply, device_of
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
-from newkinds.features import apply, device_of
 from newkinds.networks import Network, build_network
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, seeded_torch
