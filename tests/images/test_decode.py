@@ -217,9 +217,13 @@ def test_cmyk(format: str) -> None:
     assert probe(data).channels == 3
 
 
-def test_ycbcr_tiff() -> None:
-    data = tiff(1, 2, bytes([76, 85, 255, 128, 128, 128]), {258: [8, 8, 8], 262: [6], 277: [3]})
-    assert np.abs(rgb(data).astype(int) - [[[254, 0, 0], [128, 128, 128]]]).max() <= 2
+@pytest.mark.parametrize("compression", ["tiff_lzw", "jpeg"])  # uncompressed needs Pillow 13
+def test_ycbcr_tiff(compression: str) -> None:
+    image = Image.new("YCbCr", (16, 16), (76, 85, 255))  # red
+    image.paste((128, 128, 128), (0, 0, 16, 8))
+    pixels = rgb(saved(image, "TIFF", compression=compression)).astype(int)
+    assert np.abs(pixels[0, 0] - 128).max() <= 2
+    assert np.abs(pixels[15, 15] - [254, 0, 0]).max() <= 2
 
 
 def test_lab_tiff() -> None:
@@ -581,7 +585,7 @@ def test_bombs_are_refused_from_the_header(kind: str, monkeypatch: pytest.Monkey
         warnings.simplefilter("error")
         with pytest.raises(ImageError, match="pixels"):
             probe(data)
-        assert "2500000000" in refused(data).replace(",", "")
+        assert "is 2,500,000,000 pixels, over the limit of 100,000,000" in refused(data)
 
 
 def test_the_pixel_limit_is_what_was_asked_for() -> None:
@@ -619,7 +623,7 @@ def test_warnings_neither_leak_nor_get_lost_with_threads() -> None:
     odd = bytearray(saved(scene(), "TIFF"))
     entry = odd.index(struct.pack("<HHI", 284, 3, 1))
     odd[entry : entry + 8] = struct.pack("<HHI", 270, 2, 60_000)  # a description longer than the file
-    with pytest.warns(UserWarning, match="Skipping tag"):
+    with pytest.warns(UserWarning, match="Skipping tag|Truncated"):
         Image.open(io.BytesIO(odd))
     files = [bytes(odd), saved(scene(), "PNG"), WHOLE["jpeg"][:300]] * 20
 

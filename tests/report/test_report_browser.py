@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newkinds.images.decode import decode
 from newkinds.report import write_report
 
 pytestmark = pytest.mark.browser
@@ -212,15 +214,22 @@ def test_without_pictures(open_page: Any, pages: Callable[..., Path], screenshot
     assert screen.complaints() == []
 
 
+def nearest_mean(features: Any, means: Any, width: float) -> dict[str, Any]:
+    """Return what a run would have found, had it taken the nearest of these means."""
+    closeness = np.exp(-((features[:, None] - means) ** 2).sum(axis=-1) / width)
+    probabilities = (closeness / closeness.sum(axis=1, keepdims=True)).astype(np.float32)
+    return {"features": features, "probabilities": probabilities, "kinds": probabilities.argmax(axis=1)}
+
+
 def test_digits(open_page: Any, pages: Callable[..., Path], screenshots: Path) -> None:
     from sklearn.datasets import load_digits
 
     digits = load_digits(n_class=5)
-    features = digits.data[:300].astype(np.float32)
+    target, features = digits.target[:300], digits.data[:300].astype(np.float32)
+    means = np.stack([features[target == k].mean(axis=0) for k in range(5)])
     pixels = np.rint(digits.images[:300] * 255 / 16).astype(np.uint8)[:, None]
-    truth = tuple(str(t) for t in digits.target[:300])
-    page = pages("digits", 300, 5, kinds=digits.target[:300], features=features, pixels=pixels, truth=truth)
-    screen = open_page(page)
+    found = nearest_mean(features, means, 150)
+    screen = open_page(pages("digits", 300, 5, pixels=pixels, truth=tuple(str(t) for t in target), **found))
     for name, width, dark in (
         ("light", 1280, False),
         ("dark", 1280, True),
@@ -235,3 +244,26 @@ def test_digits(open_page: Any, pages: Callable[..., Path], screenshots: Path) -
     time.sleep(0.2)
     screen.save(screenshots / "digits-pictures.png")
     assert screen.complaints() == []
+
+
+@pytest.mark.data
+def test_photographs(open_page: Any, pages: Callable[..., Path], screenshots: Path) -> None:
+    folder = Path(os.environ.get("NEWKINDS_DATA", "data")) / "tiny-imagenet" / "train"
+    files = sorted(folder.rglob("*.JPEG"))[::10][:600]
+    if not files:
+        pytest.skip(f"no pictures below {folder}: set NEWKINDS_DATA")
+    pixels = np.stack([decode(file.read_bytes(), size=64, channels=3) for file in files])
+    features = pixels.reshape(len(files), 3, 8, 8, 8, 8).mean(axis=(3, 5)).reshape(len(files), -1).astype(np.float32)
+    names = tuple(file.relative_to(folder).as_posix() for file in files)
+    found = nearest_mean(features / 64, features[:: len(files) // 10][:10] / 64, 8.0)
+    page = pages("photographs", len(files), 10, pixels=pixels, names=names, **found)
+    screen = open_page(page)
+    screen.save(screenshots / "photographs.png", whole=True)
+    screen.map_into_view()
+    screen.run("document.querySelector('[data-tool=pictures]').click()")
+    time.sleep(0.5)
+    screen.hover(100)
+    assert screen.text("tip-name") == names[100]
+    screen.save(screenshots / "photographs-map.png")
+    assert screen.complaints() == []
+    assert page.stat().st_size < 4_000_000

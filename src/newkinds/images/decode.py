@@ -204,20 +204,27 @@ def _reason(error: Exception) -> str:
 
 def _open(stream: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
     """Read the header and refuse what is too large, before any pixel is decoded."""
-    head = stream.read(16)
+    head = stream.read(30)
     if not head:
         raise ImageError("empty file")
     reader = next((reader for pattern, reader in _READERS if re.match(pattern, head, re.DOTALL)), None)
     if reader is None:
         raise ImageError("not a JPEG, PNG, WebP, BMP, GIF or TIFF picture")
+    if reader is WebPImageFile and head[12:16] == b"VP8X":  # its reader asks for the memory of the canvas on opening
+        canvas = (int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1)
+        _check_size(canvas, max_pixels)
     stream.seek(0)
     picture = reader(stream, "")
-    width, height = _stored_size(picture)
+    _check_size(_stored_size(picture), max_pixels)
+    return picture
+
+
+def _check_size(size: tuple[int, int], max_pixels: int) -> None:
+    width, height = size
     if width * height > max_pixels:
         raise ImageError(f"{width} x {height} is {width * height:,} pixels, over the limit of {max_pixels:,}")
-    if max(width, height) > MAX_SIDE:
+    if max(size) > MAX_SIDE:
         raise ImageError(f"{width} x {height} has a side over the limit of {MAX_SIDE:,} pixels")
-    return picture
 
 
 def _stored_size(picture: ImageFile.ImageFile) -> tuple[int, int]:

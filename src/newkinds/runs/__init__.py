@@ -1,0 +1,5 @@
+"""The run folder and its checkpoints: the only reader and writer of run state."""
+
+from newkinds.runs.folder import RunFolder
+
+__all__ = ["RunFolder"]

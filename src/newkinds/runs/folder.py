@@ -1,0 +1,245 @@
+"""The run folder: the only place that reads and writes what a run leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.errors import RunError, UsageError
+from newkinds.progress import QUIET, Progress
+from newkinds.runs.checkpoints import DiskCheckpoints
+from newkinds.runs.files import digest, remove_leftovers, write_atomic
+from newkinds.settings import Settings, make_settings, read_toml
+from newkinds.training import Record
+from newkinds.version import __version__
+
+CHECKPOINT_SECONDS = "NEWKINDS_CHECKPOINT_SECONDS"
+
+
+class RunFolder:
+    """One run on disk.
+
+    `run.json` says which data and which outputs belong to the run, each output with its hash: an output counts when it
+    is written whole *and* listed. A run that is started again therefore does the first stage that is not listed.
+    """
+
+    def __init__(self, path: Path, progress: Progress = QUIET) -> None:
+        self.path = path
+        self.progress = progress
+        self._lock: int | None = None
+        self._about: dict[str, Any] = {}
+
+    @classmethod
+    def start(
+        cls,
+        path: Path,
+        settings: Settings,
+        data: Mapping[str, Any],
+        sources: Mapping[str, str],
+        progress: Progress = QUIET,
+    ) -> RunFolder:
+        """Make a run folder, or go on with the one that is there if its settings and data are the same.
+
+        data: what tells the data apart, such as hashes. sources: where the data came from, which may change.
+        """
+        run = cls(path, progress)
+        run._make()
+        run._take_lock()
+        remove_leftovers(path)
+        if run._file("run.json").exists():
+            run._about = run._read_about()
+            run._check_same(settings, data)
+            run._about["sources"] = dict(sources)
+            run._write_about()
+        elif {entry.name for entry in path.iterdir()} - {".lock", "settings.toml"}:
+            raise RunError(f"{path} is not empty and is not a run folder.", hint="Choose another folder with --out.")
+        else:
+            write_atomic(run._file("settings.toml"), settings.to_toml().encode())
+            run._about = {"version": __version__, "data": dict(data), "sources": dict(sources), "outputs": {}}
+            run._write_about()
+        run._mend_log()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open a run folder to read it."""
+        run = cls(path)
+        if not run._file("run.json").is_file():
+            raise RunError(
+                f"{path} is not a run folder: it has no run.json.",
+                hint="Give the folder that `newkinds discover ... --out RUN` made.",
+            )
+        run._about = run._read_about()
+        return run
+
+    @property
+    def settings(self) -> Settings:
+        """The run's settings, all of them."""
+        return make_settings(read_toml(self._file("settings.toml")))
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the pictures came from, as the last start of the run was told."""
+        return dict(self._about["sources"])
+
+    @property
+    def version(self) -> str:
+        """The version of newkinds that started the run."""
+        return str(self._about["version"])
+
+    def checkpoints(self) -> DiskCheckpoints:
+        """Return the run's checkpoints."""
+        folder = self._file("checkpoint")
+        folder.mkdir(exist_ok=True)
+        return DiskCheckpoints(folder, seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")), progress=self.progress)
+
+    def has(self, name: str) -> bool:
+        """Return whether an output is there, whole."""
+        expected = self._about["outputs"].get(name)
+        file = self._file(name)
+        return expected is not None and file.is_file() and digest(file.read_bytes()) == expected
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an output and list it."""
+        file = self._file(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, data)
+        self._about["outputs"][name] = digest(data)
+        self._write_about()
+
+    def get(self, name: str) -> bytes:
+        """Return an output, or an error if it is not there or is not what was written."""
+        if not self._file(name).is_file():
+            raise RunError(
+                f"{self.path} has no {name} yet.", hint="Run the same `newkinds discover` again to finish it."
+            )
+        data = self._file(name).read_bytes()
+        if digest(data) != self._about["outputs"].get(name):
+            raise RunError(
+                f"{self._file(name)} is not what the run wrote: its hash differs.",
+                hint="Run the same `newkinds discover` again: it makes what is damaged anew.",
+            )
+        return data
+
+    def put_json(self, name: str, value: Any) -> None:
+        """Write an output as JSON."""
+        self.put(name, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+    def get_json(self, name: str) -> Any:
+        """Return an output that is JSON."""
+        return json.loads(self.get(name))
+
+    def put_array(self, name: str, array: NDArray[Any]) -> None:
+        """Write an array as .npy."""
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        self.put(name, buffer.getvalue())
+
+    def get_array(self, name: str) -> NDArray[Any]:
+        """Return an array that was written as .npy."""
+        array: NDArray[Any] = np.load(io.BytesIO(self.get(name)), allow_pickle=False)
+        return array
+
+    def log(self, record: Record) -> None:
+        """Add a line to log.jsonl."""
+        with self._file("log.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def history(self) -> list[Record]:
+        """Return the log's records, the last of each stage and epoch: a continued run repeats some, with equal values."""
+        if not self._file("log.jsonl").exists():
+            return []
+        records: dict[tuple[Any, ...], Record] = {}
+        for line in self._file("log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # the line that was being written when the run was killed
+            records[record.get("stage"), record.get("epoch")] = record
+        return list(records.values())
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _file(self, name: str) -> Path:
+        return self.path / name
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied")
+        except OSError as error:
+            raise RunError(
+                f"The run folder {self.path} cannot be written: {error.strerror}.", hint="Choose another with --out."
+            ) from None
+
+    def _take_lock(self) -> None:
+        self._lock = os.open(self._file(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise RunError(
+                f"Another process is working in {self.path}.", hint="Wait for it, or choose another folder with --out."
+            ) from None
+
+    def _mend_log(self) -> None:
+        """End a line that a kill left half-written, so that the next one stands alone."""
+        log = self._file("log.jsonl")
+        if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
+            with log.open("ab") as file:
+                file.write(b"\n")
+
+    def _read_about(self) -> dict[str, Any]:
+        try:
+            about: dict[str, Any] = json.loads(self._file("run.json").read_bytes())
+            about["version"], about["data"], about["sources"], about["outputs"]
+        except (ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{self._file('run.json')} is damaged.", hint=f"Delete {self.path} or choose another folder with --out."
+            ) from None
+        return about
+
+    def _write_about(self) -> None:
+        write_atomic(self._file("run.json"), (json.dumps(self._about, indent=2, sort_keys=True) + "\n").encode())
+
+    def _check_same(self, settings: Settings, data: Mapping[str, Any]) -> None:
+        """Refuse to go on when settings or data are not the run's own."""
+        theirs, ours = flat(self.settings.model_dump(mode="json")), flat(settings.model_dump(mode="json"))
+        theirs |= flat({"data": self._about["data"]})
+        ours |= flat({"data": dict(data)})
+        differing = [
+            f"{key} ({theirs.get(key)!r} there, {ours.get(key)!r} now)"
+            for key in sorted(theirs | ours)
+            if theirs.get(key) != ours.get(key)
+        ]
+        if differing:
+            raise UsageError(
+                f"{self.path} holds a run made with other data or settings: {', '.join(differing)}.",
+                hint="Choose another folder with --out, or ask for the same as before.",
+            )
+        if self.version != __version__:
+            self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested values under dotted keys."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result

@@ -1,0 +1,130 @@
+"""A run that is killed at any moment and started again ends with the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+INTERRUPT = Path(__file__).with_name("interrupt.py")
+MOMENTS = 10
+KEPT = ("network.safetensors", "model/weights.safetensors", "count.json", "kinds.csv", "scores.json", "settings.toml")
+SMALL = (
+    "pretrain.epochs=5", "pretrain.held_out=0.2", "discover.warmup_epochs=4", "discover.epochs=5",
+    "count.max_kinds=5", "count.splits=2", "count.restarts=2",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the command's arguments but for --out, over two small files of pictures."""
+    folder = tmp_path_factory.mktemp("pictures")
+    random = np.random.default_rng(0)
+    patterns = random.integers(0, 256, (7, 8, 8))
+    for name, kinds in (("known", range(4)), ("unsorted", range(4, 7))):
+        labels = np.repeat(np.array(kinds), 24)
+        noise = random.normal(0, 25, (len(labels), 8, 8))
+        images = np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8)
+        np.savez(folder / f"{name}.npz", images=images, labels=labels)
+    options = [part for setting in SMALL for part in ("--set", setting)]
+    sources = [str(folder / "known.npz"), str(folder / "unsorted.npz")]
+    return ["discover", *sources, "--truth", "folders", "--quiet", *options]
+
+
+def interrupt(jobs: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Run jobs in forked children, see interrupt.py; every epoch is due for a checkpoint."""
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps([{"kill": None, "global_random": False} | job for job in jobs]))
+    # One thread: a child must be able to fork, and the runs are too small for two.
+    environment = {**os.environ, "NEWKINDS_CHECKPOINT_SECONDS": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(INTERRUPT), str(plan)], env=environment, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
+    return answers
+
+
+def hashes(run: Path) -> dict[str, str]:
+    """Return the hash of every file that a finished run keeps."""
+    files = [run / name for name in KEPT] + sorted((run / "features").iterdir()) + sorted((run / "report").iterdir())
+    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def job(arguments: list[str], run: Path, **more: Any) -> dict[str, Any]:
+    return {"arguments": [*arguments, "--out", str(run)], **more}
+
+
+@pytest.fixture(scope="module")
+def whole(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], float]:
+    """Return the hashes of a run that nobody interrupts, and how long it takes."""
+    folder = tmp_path_factory.mktemp("whole")
+    (answer,) = interrupt([job(arguments, folder / "run")], folder)
+    assert answer["code"] == 0
+    assert not list((folder / "run" / "checkpoint").iterdir())
+    return hashes(folder / "run"), answer["seconds"]
+
+
+def test_the_installed_command_gives_the_same_bytes(
+    arguments: list[str], whole: tuple[dict[str, str], float], tmp_path: Path
+) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "newkinds", *arguments, "--out", str(tmp_path / "run")]
+    subprocess.run(command, check=True, env=environment, timeout=300)
+    assert hashes(tmp_path / "run") == whole[0]
+
+
+def test_kills_at_random_moments_change_nothing(
+    arguments: list[str], whole: tuple[dict[str, str], float], tmp_path: Path
+) -> None:
+    moments = random.Random(0)
+    jobs = []
+    for number in range(MOMENTS):
+        run = tmp_path / f"run{number}"
+        jobs.append(job(arguments, run, kill={"after": moments.uniform(0.0, 0.95) * whole[1]}))
+        jobs.append(job(arguments, run))
+    answers = interrupt(jobs, tmp_path)
+    killed, finished = [a["code"] for a in answers[::2]], [a["code"] for a in answers[1::2]]
+    assert killed.count(-9) >= MOMENTS // 2, killed  # a fast run may end before the last moments
+    assert finished == [0] * MOMENTS
+    for number in range(MOMENTS):
+        assert hashes(tmp_path / f"run{number}") == whole[0], f"moment {number}"
+
+
+def test_kills_at_every_boundary_of_a_checkpoint_change_nothing(
+    arguments: list[str], whole: tuple[dict[str, str], float], tmp_path: Path
+) -> None:
+    # open, write (2 halves, each 2 steps), fsync, close, replace; open, fsync, close of the folder; unlink; the end.
+    boundaries = 14
+    jobs = []
+    for number in range(boundaries):
+        run = tmp_path / f"run{number}"
+        jobs += [job(arguments, run, kill={"boundary": number}), job(arguments, run)]
+    answers = interrupt(jobs, tmp_path)
+    assert [a["code"] for a in answers] == [-9, 0] * boundaries
+    for number in range(boundaries):
+        assert hashes(tmp_path / f"run{number}") == whole[0], f"boundary {number}"
+
+
+def test_control_a_generator_with_a_state_would_be_noticed(arguments: list[str], tmp_path: Path) -> None:
+    """The comparison above can fail: with a global random generator, the same kill changes the result."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    answers = interrupt(
+        [
+            job(arguments, whole, global_random=True),
+            job(arguments, killed, global_random=True, kill={"boundary": 1000}),
+            job(arguments, killed, global_random=True),
+        ],
+        tmp_path,
+    )
+    assert [a["code"] for a in answers] == [0, -9, 0]
+    assert hashes(whole)["network.safetensors"] != hashes(killed)["network.safetensors"]
+    assert hashes(whole)["kinds.csv"] != hashes(killed)["kinds.csv"]
