@@ -15,6 +15,8 @@ from newkinds.errors import UsageError
 from newkinds.randomness import one_thread
 from newkinds.settings import Initialise
 
+TIGHTEST = 1e-6  # of the whole variance: what is left inside kinds counts as at least this
+
 
 @dataclass(frozen=True)
 class Start:
@@ -53,9 +55,13 @@ def initialise(
         weight, bias = pca.components_, -pca.components_ @ pca.mean_
         embedded = features.astype(np.float64) @ weight.T + bias
     points = embedded if settings.kmeans_on == "bottleneck" else features
-    labels = kmeans(points, kinds, seed=seed, restarts=settings.restarts).labels
-    centres = np.stack([embedded[labels == kind].mean(axis=0) for kind in range(kinds)])
-    scale = _scale(float(np.square(embedded - centres[labels]).sum(axis=1).mean()), settings)
+    found = kmeans(points, kinds, seed=seed, restarts=settings.restarts)
+    labels = found.labels
+    # A kind that no picture is nearest to, which happens where pictures are equal, stays where k-means put it.
+    centres = found.centres if settings.kmeans_on == "bottleneck" else found.centres @ weight.T + bias
+    for kind in np.unique(labels):
+        centres[kind] = embedded[labels == kind].mean(axis=0)
+    scale = _scale(embedded, embedded - centres[labels], settings)
     with one_thread():
         z = torch.from_numpy(scale * embedded)
         q = target(assignment(z, torch.from_numpy(scale * centres), alpha))
@@ -68,10 +74,13 @@ def initialise(
     )
 
 
-def _scale(mean_squared_distance: float, settings: Initialise) -> float:
-    """Return the factor on the embedding."""
+def _scale(embedded: NDArray[np.float64], residual: NDArray[np.float64], settings: Initialise) -> float:
+    """Return the factor on the embedding (N, c); residual: (N, c), what the own centre leaves of it."""
     if settings.scale == "none":
         return 1.0
     if settings.scale != "auto":
         return settings.scale
+    # Where kinds are single points, the rounding between equal pictures must not be blown up to the spread.
+    least = TIGHTEST * float(np.square(embedded).sum(axis=1).mean())
+    mean_squared_distance = max(float(np.square(residual).sum(axis=1).mean()), least)
     return float(np.sqrt(settings.spread / mean_squared_distance)) if mean_squared_distance > 0 else 1.0

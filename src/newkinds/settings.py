@@ -6,10 +6,11 @@ error that lists the valid ones, and a run folder keeps all of them, resolved, i
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -24,12 +25,15 @@ else:
     import tomli as tomllib
 
 VARIANTS = ("baseline", "pi")
+NotNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+AboveZero = Annotated[float, Field(gt=0)]
 
 
 class Section(BaseModel):
     """A group of settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _known_policy(name: str) -> str:
@@ -54,7 +58,7 @@ class Optimiser(Section):
 class Images(Section):
     """How files become pixels."""
 
-    size: int | Literal["auto"] = "auto"  # side in pixels; "auto" takes the files' own, at most `largest`
+    size: Positive | Literal["auto"] = "auto"  # side in pixels; "auto" takes the files' own, at most `largest`
     largest: int = Field(64, ge=8)  # what a CPU still trains on in minutes
     fit: Literal["crop", "squash"] = "crop"  # pictures that are not square: cut the longer side, or squeeze it
     max_pixels: int = Field(100_000_000, ge=1)  # of one file, against decompression bombs
@@ -63,7 +67,7 @@ class Images(Section):
 class Pretrain(Optimiser):
     """Training f on the known kinds (Algorithm 1, line 2)."""
 
-    epochs: int | Literal["auto"] = "auto"  # "auto": about `pictures` pictures seen, whatever the size of the set
+    epochs: NotNegative | Literal["auto"] = "auto"  # "auto": about `pictures` pictures seen, whatever the set's size
     pictures: int = Field(60_000, ge=1)
     held_out: float = Field(0.1, gt=0, lt=1)  # share of each known kind kept back to measure accuracy
     augmentation: str = "auto"  # "auto": crop and flip for colour, affine without a flip for grey pictures
@@ -93,10 +97,10 @@ class Count(Section):
 class Initialise(Section):
     """The bottleneck, the centres and the first targets (Algorithm 1, line 2)."""
 
-    width: int | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
+    width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
     kmeans_on: Literal["bottleneck", "features"] = "bottleneck"  # what k-means sees; the paper's is the bottleneck
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
-    scale: float | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
+    scale: AboveZero | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
     spread: float = Field(1.0, gt=0)  # what "auto" scales the mean squared distance to the own centre to
 
 
@@ -108,6 +112,7 @@ class Discover(Optimiser):
     epochs: int = Field(60, ge=0)
     backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
+    balance: float = Field(1.0, ge=0)  # power of the kinds' mass that Eq. 3 divides by; the paper's is 1
     alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
     kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
     consistency: float = Field(1.0, ge=0)  # omega's maximum; the paper's
@@ -198,19 +203,24 @@ def parse_value(text: str) -> Any:
 
 
 _VALID_HINT = "`newkinds settings` shows every setting with its default."
+_MEMBER = re.compile(r"(constrained-)?(int|float|bool|str)|literal\[.*\]")
 
 
 def _complaints(error: ValidationError) -> list[str]:
     complaints: dict[str, str] = {}
     for problem in error.errors():
-        # A union reports one problem for each of its members: the first is enough.
-        path = [str(part) for part in problem["loc"] if not str(part).startswith(("int", "float", "literal"))]
+        # A union reports one problem for each of its members, and ends the key with the member: one line is enough.
+        path = [str(part) for part in problem["loc"]]
+        if _MEMBER.fullmatch(path[-1]) and problem["type"] != "extra_forbidden":
+            path.pop()
         key = ".".join(path)
         if problem["type"] == "extra_forbidden":
             model: type[BaseModel] = Settings
             for part in path[:-1]:
                 model = type(model.model_fields[part].default)
-            complaints[key] = str(unknown_name("setting", key, model.model_fields))
+            # The likely one is found by the last part: with the section before it, everything looks alike.
+            said = str(unknown_name("setting", path[-1], model.model_fields))
+            complaints[key] = said.replace(repr(path[-1]), repr(key), 1)
         elif key not in complaints:
             text = problem["msg"].removeprefix("Value error, ")
             complaints[key] = f"{key} = {problem['input']!r}: {text}"

@@ -61,7 +61,8 @@ class Task(ABC):
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Cut a random order of all items into batches of nearly equal size: none is left with a single item."""
         order = generator(self.seed, f"order of {self.stage}", epoch).permutation(len(self.names)).astype(np.int64)
-        return np.array_split(order, max(1, math.ceil(len(order) / self.batch_size)))
+        n_batches = min(math.ceil(len(order) / self.batch_size), len(order) // 2)
+        return np.array_split(order, max(1, n_batches))
 
     @abstractmethod
     def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageFile
 
 from newkinds.errors import DataError, UsageError
 from newkinds.images.decode import Header, ImageError, decode, encode, probe
@@ -68,7 +68,8 @@ def png(width: int, height: int, depth: int, colour: int, rows: bytes, **chunks:
 
 
 def grey(data: bytes) -> list[list[int]]:
-    return decode(data, size=None, channels=1)[0].tolist()
+    rows: list[list[int]] = decode(data, size=None, channels=1)[0].tolist()
+    return rows
 
 
 def rgb(data: bytes) -> NDArray[np.uint8]:
@@ -297,8 +298,8 @@ def test_one_see_through_grey(depth: int, row: bytes, see_through: int, expected
 def test_one_see_through_colour() -> None:
     row = b"\0" + bytes([1, 2, 3, 4, 5, 6])
     assert rgb(png(2, 1, 8, 2, row, tRNS=struct.pack(">3H", 1, 2, 3))).tolist() == [[[255] * 3, [4, 5, 6]]]
-    row = b"\0" + struct.pack(">6H", 0x0101, 0x0202, 0x0303, 0x0404, 0x0505, 0x0606)
-    deep = png(2, 1, 16, 2, row, tRNS=struct.pack(">3H", 0x0101, 0x0202, 0x0303))
+    row = b"\0" + struct.pack(">6H", 0x0155, 0x0266, 0x0377, 0x0404, 0x0505, 0x0606)
+    deep = png(2, 1, 16, 2, row, tRNS=struct.pack(">3H", 0x0155, 0x0266, 0x0377))
     assert rgb(deep).tolist() == [[[255] * 3, [4, 5, 6]]]
 
 
@@ -349,7 +350,8 @@ def test_exif_orientation(format: str, orientation: int) -> None:
     seen = scene(16, 24) if format != "JPEG" else np.repeat(np.repeat(COLOURS, 16, axis=0), 16, axis=1)
     exif = Image.Exif()
     exif[274] = orientation
-    options: dict[str, Any] = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}.get(format, {})
+    lossless: dict[str, dict[str, Any]] = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}
+    options = lossless.get(format, {})
     if format == "TIFF-lzw":
         format, options = "TIFF", {"compression": "tiff_lzw"}
     data = saved(as_stored(seen, orientation), format, exif=exif, **options)
@@ -517,6 +519,13 @@ def test_truncated_files_are_refused(kind: str) -> None:
     assert all(length > 0.98 * len(data) for length in survived)
 
 
+def test_truncated_files_are_refused_whatever_other_libraries_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for kind in ("jpeg", "png", "gif", "bmp"):
+        assert refused(WHOLE[kind][:-200])
+    assert ImageFile.LOAD_TRUNCATED_IMAGES
+
+
 @pytest.mark.parametrize("options", [{}, {"restart_marker_blocks": 4}, {"progressive": True}])
 def test_a_jpeg_cut_short_and_closed_again_is_refused(options: dict[str, Any]) -> None:
     data = saved(scene(96, 128), "JPEG", **options)
@@ -579,7 +588,7 @@ def bombs() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kind", bombs())
 def test_bombs_are_refused_from_the_header(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image.core, "new", lambda *_: pytest.fail("memory was asked for"))
+    monkeypatch.setattr("PIL.Image.core.new", lambda *_: pytest.fail("memory was asked for"))
     data = bombs()[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

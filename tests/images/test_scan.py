@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,8 +152,8 @@ def test_names_that_are_not_utf_8(folder: Path) -> None:
     ]
     assert os.fsencode(result.found[0].path) == raw
     assert [one.name for one in result.skipped] == ["bad\\xff.txt"]
-    for one in (*result.found, *result.skipped):
-        one.name.encode("utf-8")
+    for name in [one.name for one in result.found] + [one.name for one in result.skipped]:
+        name.encode("utf-8")
 
 
 def test_names_that_are_the_same_in_print(folder: Path) -> None:
@@ -301,6 +302,7 @@ def test_in_threads_keeps_the_order_and_stays_a_bounded_way_ahead() -> None:
 
     results = in_threads(work, range(1000), 2, "work", QUIET)
     assert next(results) == 0
+    time.sleep(0.2)  # long enough for all of it, were all of it submitted
     assert started <= 200
     assert [0, *results] == [item * item for item in range(1000)]
     assert list(in_threads(work, [], 2, "work", QUIET)) == []

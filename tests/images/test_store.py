@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from newkinds import images as package
 from newkinds.errors import DataError, UsageError
+from newkinds.images import imageset
 from newkinds.images.decode import decode, encode
 from newkinds.images.imageset import ImageSet, Skipped, fingerprint, pixel_digest
 from newkinds.images.scan import Found, Scan, scan
@@ -222,6 +223,7 @@ def test_a_present_cache_is_used_without_decoding(
 ) -> None:
     first = open_images(folder, labelled=True, memory_mb=0, cache_dir=tmp_path / "cache")
     monkeypatch.setattr(store, "decode", lambda *_, **__: pytest.fail("decoded again"))
+    monkeypatch.setattr(imageset, "pixel_digest", lambda _: pytest.fail("all pixels read again"))
     second = open_images(folder, labelled=True, memory_mb=0, cache_dir=tmp_path / "cache")
     assert (first.pixels == second.pixels).all()
     assert (first.names, first.skipped, first.fingerprint) == (second.names, second.skipped, second.fingerprint)
@@ -433,7 +435,7 @@ def test_npz_ignores_other_arrays(tmp_path: Path) -> None:
     assert len(load_npz(saved(tmp_path / "a.npz", images=integers(4, 8, 8), odd=odd), labelled=False)) == 4
 
 
-BAD = {
+BAD: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"pixels": integers(4, 8, 8), "y": [1]}, "it has `pixels`, `y`"),
     "both": ({"images": integers(4, 8, 8), "embeddings": np.ones((4, 2))}, "one of the arrays"),
     "float images": ({"images": np.zeros((4, 8, 8))}, "type float64; uint8"),

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+import openTSNE  # noqa: F401  imported late by the report, and slow: once here instead of in every child
+
 import newkinds.cli
 import newkinds.runs.checkpoints
 import newkinds.runs.files
@@ -68,14 +70,15 @@ def kill_after(child: int, seconds: float) -> None:
 def use_global_generator() -> None:
     """Draw everything from one generator with a state, as most training code does: the control."""
     stream = np.random.default_rng(0)
+
+    def uniforms(seed: int, purpose: str, epoch: int, items: Any, columns: int, view: int = 0) -> Any:
+        return stream.random((len(items), columns))
+
+    stateful = {"generator": (randomness.generator, lambda *_: stream), "uniforms": (randomness.uniforms, uniforms)}
     for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("newkinds"):
-            if getattr(module, "generator", None) is randomness.generator:
-                module.generator = lambda *_: stream
-            if getattr(module, "uniforms", None) is randomness.uniforms:
-                module.uniforms = lambda seed, purpose, epoch, items, columns, view=0: stream.random(
-                    (len(items), columns)
-                )
+        for name, (pure, replacement) in stateful.items():
+            if getattr(module, name, None) is pure:
+                setattr(module, name, replacement)
 
 
 class CountingOs:

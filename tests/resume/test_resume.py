@@ -88,7 +88,7 @@ def test_kills_at_random_moments_change_nothing(
     moments = random.Random(0)
     jobs = []
     for number in range(MOMENTS):
-        run = tmp_path / f"run{number}"
+        run = tmp_path / str(number) / "run"
         jobs.append(job(arguments, run, kill={"after": moments.uniform(0.0, 0.95) * whole[1]}))
         jobs.append(job(arguments, run))
     answers = interrupt(jobs, tmp_path)
@@ -96,7 +96,7 @@ def test_kills_at_random_moments_change_nothing(
     assert killed.count(-9) >= MOMENTS // 2, killed  # a fast run may end before the last moments
     assert finished == [0] * MOMENTS
     for number in range(MOMENTS):
-        assert hashes(tmp_path / f"run{number}") == whole[0], f"moment {number}"
+        assert hashes(tmp_path / str(number) / "run") == whole[0], f"moment {number}"
 
 
 def test_kills_at_every_boundary_of_a_checkpoint_change_nothing(
@@ -106,17 +106,17 @@ def test_kills_at_every_boundary_of_a_checkpoint_change_nothing(
     boundaries = 14
     jobs = []
     for number in range(boundaries):
-        run = tmp_path / f"run{number}"
+        run = tmp_path / str(number) / "run"
         jobs += [job(arguments, run, kill={"boundary": number}), job(arguments, run)]
     answers = interrupt(jobs, tmp_path)
     assert [a["code"] for a in answers] == [-9, 0] * boundaries
     for number in range(boundaries):
-        assert hashes(tmp_path / f"run{number}") == whole[0], f"boundary {number}"
+        assert hashes(tmp_path / str(number) / "run") == whole[0], f"boundary {number}"
 
 
 def test_control_a_generator_with_a_state_would_be_noticed(arguments: list[str], tmp_path: Path) -> None:
     """The comparison above can fail: with a global random generator, the same kill changes the result."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole, killed = tmp_path / "whole" / "run", tmp_path / "killed" / "run"
     answers = interrupt(
         [
             job(arguments, whole, global_random=True),

@@ -62,12 +62,12 @@ def kmeans(
         return work.run(centres, max_iterations, tolerance)
 
 
-def nearest(points: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+def nearest(points: NDArray[Any], centres: NDArray[Any]) -> NDArray[np.int64]:
     """Return the nearest centre of each point, int64 (N,)."""
     free = torch.full((len(points),), -1, dtype=torch.int64)
     with one_thread():
         work = _Lloyd(torch.as_tensor(points, dtype=torch.float64), free, len(centres))
-        labels, _ = work.assign(torch.from_numpy(centres)[None])
+        labels, _ = work.assign((torch.as_tensor(centres, dtype=torch.float64) - work.offset)[None])
     nearest_centres: NDArray[np.int64] = labels[0].numpy()
     return nearest_centres
 

@@ -46,7 +46,7 @@ class ClusteringTask(Task):
         self.batch_size = settings.batch_size
         self.seed = seed
         self.truth = truth
-        self.variant = VARIANTS[settings.variant]()
+        self.variant = VARIANTS[settings.variant](settings.balance)
         self.how = policy(settings.augmentation, unsorted.size)
         self.targets = torch.from_numpy(start.targets)  # q
         self.labels = torch.from_numpy(start.labels)

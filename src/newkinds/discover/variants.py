@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from newkinds.equations import target
@@ -14,13 +12,19 @@ class Variant:
 
     views = 1  # how many views of a picture a step looks at
 
+    def __init__(self, balance: float = 1.0) -> None:
+        self.balance = balance
+
     def other(self, log_p: Tensor) -> tuple[Tensor, Tensor | None]:
         """Split the predictions of all views, log p (views * B, K), into log p (B, K) and p' (B, K) or none."""
         return log_p, None
 
     def targets(self, p: Tensor) -> Tensor:
-        """Return q (N, K) from the current p (N, K) of all pictures, unaugmented (Eq. 3)."""
-        return target(p)
+        """Return q (N, K) from the current p (N, K) of all pictures, unaugmented (Eq. 3).
+
+        The mass of each kind that Eq. 3 divides by is raised to `balance`.
+        """
+        return target(p, p.sum(dim=0) ** self.balance)
 
 
 class Pi(Variant):
@@ -34,4 +38,4 @@ class Pi(Variant):
         return first, second.exp()
 
 
-VARIANTS: dict[str, Callable[[], Variant]] = {"baseline": Variant, "pi": Pi}
+VARIANTS: dict[str, type[Variant]] = {"baseline": Variant, "pi": Pi}

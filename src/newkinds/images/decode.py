@@ -146,22 +146,23 @@ def encode(pixels: NDArray[np.uint8], format: str, *, quality: int = 90) -> byte
     return stream.getvalue()
 
 
-class _Silence:
-    """Keep Pillow's warnings about odd files from the user while any thread decodes.
+class _Strictness:
+    """Keep Pillow strict about truncated files, and its warnings about odd ones to itself, while any thread decodes.
 
-    Counted under a lock because `warnings.catch_warnings` by itself restores the wrong state when threads overlap.
+    Other libraries switch the strictness off for the whole process. Counted under a lock because the state is global:
+    `warnings.catch_warnings` by itself restores the wrong one when threads overlap.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._before = warnings.catch_warnings()
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._before = warnings.catch_warnings()
-                self._before.__enter__()
+                self._lenient, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False
+                self._warnings = warnings.catch_warnings()
+                self._warnings.__enter__()
                 warnings.filterwarnings("ignore", module=r"PIL\.")
             self._users += 1
 
@@ -169,16 +170,17 @@ class _Silence:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._before.__exit__(None, None, None)
+                self._warnings.__exit__(None, None, None)
+                ImageFile.LOAD_TRUNCATED_IMAGES = self._lenient
 
 
-_silence = _Silence()
+_strictness = _Strictness()
 
 
 @contextmanager
 def _pillow() -> Iterator[None]:
     """Turn whatever Pillow raises into an ImageError: on hostile bytes that is any exception there is."""
-    with _silence:
+    with _strictness:
         try:
             yield
         except ImageError:

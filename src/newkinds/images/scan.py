@@ -101,7 +101,7 @@ def read_file(path: Path) -> bytes:
 
 def printable(name: str) -> str:
     """Return a file name with the bytes that are not UTF-8 and the control characters written as \\xNN."""
-    return "".join(map(_escaped, name)) if any(_escaped(one) != one for one in set(name)) else name
+    return "".join(map(_escaped, name))
 
 
 def _escaped(character: str) -> str:
@@ -125,19 +125,19 @@ def in_threads(
         workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers < 1:
         raise UsageError(f"workers={workers} should be >= 1.")
-    chunks = (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
+
+    def run(chunk: Sequence[Item]) -> list[Result]:
+        return [work(item) for item in chunk]
+
     ahead: deque[Future[list[Result]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="newkinds-images")
     try:
         with progress.step(title, len(items)) as step:
-            for chunk in chunks:
-                ahead.append(pool.submit(lambda chunk=chunk: [work(item) for item in chunk]))  # type: ignore[misc]
-                if len(ahead) < 3 * workers:
-                    continue
-                done = ahead.popleft().result()
-                yield from done
-                step.advance(len(done))
-            while ahead:
+            start = 0
+            while start < len(items) or ahead:
+                while start < len(items) and len(ahead) < 3 * workers:
+                    ahead.append(pool.submit(run, items[start : start + _CHUNK]))
+                    start += _CHUNK
                 done = ahead.popleft().result()
                 yield from done
                 step.advance(len(done))
@@ -192,6 +192,4 @@ def _why_not(entry: os.DirEntry[str]) -> str:
         return "link to a folder, not followed" if entry.is_symlink() else ""
     if not stat.S_ISREG(status.st_mode):
         return f"not a file but a {_SPECIAL.get(stat.S_IFMT(status.st_mode), 'special one')}"
-    if status.st_size == 0:
-        return "empty file"
     return f"larger than {MAX_BYTES:,} bytes" if status.st_size > MAX_BYTES else ""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from newkinds.errors import RunError, UsageError
 from newkinds.progress import QUIET, Progress
 from newkinds.runs.checkpoints import DiskCheckpoints
-from newkinds.runs.files import digest, remove_leftovers, write_atomic
+from newkinds.runs.files import TEMPORARY, digest, remove_leftovers, write_atomic
 from newkinds.settings import Settings, make_settings, read_toml
 from newkinds.training import Record
 from newkinds.version import __version__
@@ -52,20 +52,22 @@ class RunFolder:
         """
         run = cls(path, progress)
         run._make()
+        run._check_ours()
         run._take_lock()
-        remove_leftovers(path)
-        if run._file("run.json").exists():
-            run._about = run._read_about()
-            run._check_same(settings, data)
-            run._about["sources"] = dict(sources)
+        try:
+            if run._file("run.json").exists():
+                run._about = run._read_about()
+                run._check_same(settings, data)
+                run._about["sources"] = dict(sources)
+                remove_leftovers(path)
+            else:
+                write_atomic(run._file("settings.toml"), settings.to_toml().encode())
+                run._about = {"version": __version__, "data": dict(data), "sources": dict(sources), "outputs": {}}
             run._write_about()
-        elif {entry.name for entry in path.iterdir()} - {".lock", "settings.toml"}:
-            raise RunError(f"{path} is not empty and is not a run folder.", hint="Choose another folder with --out.")
-        else:
-            write_atomic(run._file("settings.toml"), settings.to_toml().encode())
-            run._about = {"version": __version__, "data": dict(data), "sources": dict(sources), "outputs": {}}
-            run._write_about()
-        run._mend_log()
+            run._mend_log()
+        except BaseException:
+            run.close()  # so that the same process can start again
+            raise
         return run
 
     @classmethod
@@ -184,6 +186,16 @@ class RunFolder:
             raise RunError(
                 f"The run folder {self.path} cannot be written: {error.strerror}.", hint="Choose another with --out."
             ) from None
+
+    def _check_ours(self) -> None:
+        """Refuse a folder that is not a run's, before anything in it is touched."""
+        names = {entry.name for entry in self.path.iterdir()}
+        begun = {".lock", "settings.toml", f"{TEMPORARY}settings.toml", f"{TEMPORARY}run.json"}
+        # A run takes its lock first: a lone settings.toml is somebody's own file.
+        if names and "run.json" not in names and (".lock" not in names or names - begun):
+            raise RunError(
+                f"{self.path} is not empty and is not a run folder.", hint="Choose another folder with --out."
+            )
 
     def _take_lock(self) -> None:
         self._lock = os.open(self._file(".lock"), os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,0 +1,181 @@
+"""The start of Algorithm 1: PCA in the bottleneck, k-means in the centres, Eq. 3 in the targets."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
+
+from newkinds.clustering import kmeans
+from newkinds.equations import assignment, clustering_accuracy, target
+from newkinds.errors import UsageError
+from newkinds.initialise import Start, initialise
+from newkinds.settings import Initialise
+
+
+def blobs(n: int = 60, d: int = 8, k: int = 4, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    points, labels = make_blobs(n, d, centers=k, cluster_std=1.0, random_state=seed)
+    return (points + 5).astype(np.float32), labels
+
+
+def embed(start: Start, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    return features.astype(np.float64) @ start.weight.T.astype(np.float64) + start.bias
+
+
+def own_distances(start: Start, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.square(embed(start, features) - start.centres[start.labels]).sum(axis=1)
+
+
+def test_the_bottleneck_is_scikit_learns_pca() -> None:
+    features, _ = blobs()
+    start = initialise(features, 4, Initialise(scale="none"))
+    expected = PCA(4, svd_solver="full").fit_transform(features.astype(np.float64))
+    assert embed(start, features) == pytest.approx(expected, abs=1e-4)
+    assert {array.dtype for array in (start.weight, start.bias, start.centres, start.targets)} == {np.dtype(np.float32)}
+    assert start.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "kinds", "width", "expected"),
+    [
+        (60, 8, 4, "kinds", 4),
+        (60, 3, 5, "kinds", 3),  # fewer features than kinds
+        (5, 8, 5, "kinds", 5),
+        (6, 20, 3, 10, 6),  # fewer pictures than asked for
+        (60, 8, 4, 6, 6),
+        (60, 8, 4, 100, 8),
+        (60, 8, 4, 1, 1),
+        (60, 1, 2, "kinds", 1),
+    ],
+)
+def test_width_is_the_least_of_k_d_and_n(n: int, d: int, kinds: int, width: int | str, expected: int) -> None:
+    features, _ = blobs(n, d)
+    start = initialise(features, kinds, Initialise(width=width))
+    assert start.weight.shape == (expected, d)
+    assert start.bias.shape == (expected,)
+    assert start.centres.shape == (kinds, expected)
+    assert start.targets.shape == (n, kinds)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 1000), st.integers(2, 6), st.floats(0.05, 20), st.floats(1e-3, 1e3))
+def test_auto_scale_makes_the_mean_squared_distance_the_spread(
+    seed: int, kinds: int, spread: float, size: float
+) -> None:
+    features = (blobs(seed=seed)[0] * size).astype(np.float32)
+    start = initialise(features, kinds, Initialise(spread=spread, restarts=2), seed=seed)
+    assert own_distances(start, features).mean() == pytest.approx(spread, rel=1e-3)
+
+
+def test_scales_are_factors_on_everything() -> None:
+    features, _ = blobs()
+    plain = initialise(features, 4, Initialise(scale="none"))
+    three = initialise(features, 4, Initialise(scale=3.0))
+    auto = initialise(features, 4, Initialise(scale="auto"))
+    for part in ("weight", "bias", "centres"):
+        assert getattr(three, part) == pytest.approx(3 * getattr(plain, part), rel=1e-5)
+        factor = 1 / np.sqrt(own_distances(plain, features).mean())
+        assert getattr(auto, part) == pytest.approx(factor * getattr(plain, part), rel=1e-4, abs=1e-6)
+    assert (three.labels == plain.labels).all()
+
+
+@pytest.mark.parametrize("alpha", [1.0, 3.0])
+def test_targets_are_eq_3_of_eq_1(alpha: float) -> None:
+    features, _ = blobs()
+    start = initialise(features, 4, Initialise(), alpha=alpha)
+    z = torch.from_numpy(embed(start, features))
+    expected = target(assignment(z, torch.from_numpy(start.centres.astype(np.float64)), alpha))
+    assert start.targets == pytest.approx(expected.numpy(), abs=1e-5)
+    assert start.targets.sum(axis=1) == pytest.approx(np.ones(60), abs=1e-5)
+    assert (start.targets.argmax(axis=1) == start.labels).mean() > 0.9
+
+
+def test_centres_are_the_means_of_the_kinds() -> None:
+    features, labels = blobs()
+    start = initialise(features, 4, Initialise())
+    assert clustering_accuracy(start.labels, labels) == 1.0
+    embedded = embed(start, features)
+    for kind in range(4):
+        assert start.centres[kind] == pytest.approx(embedded[start.labels == kind].mean(axis=0), abs=1e-4)
+
+
+def test_kmeans_sees_what_it_is_told_to() -> None:
+    # The kinds differ in a small feature, which a bottleneck of one throws away.
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 40)
+    features = np.column_stack([10 * kind, rng.uniform(-12, 12, 80), rng.normal(size=80)]).astype(np.float32)
+    chosen = {"width": 1, "restarts": 20}
+    in_bottleneck = initialise(features, 4, Initialise(**chosen))
+    on_features = initialise(features, 4, Initialise(kmeans_on="features", **chosen))
+    z = PCA(1, svd_solver="full").fit_transform(features.astype(np.float64))
+    assert clustering_accuracy(in_bottleneck.labels, kmeans(z, 4, seed=0, restarts=20).labels) == 1.0
+    assert (on_features.labels == kmeans(features, 4, seed=0, restarts=20).labels).all()
+    assert clustering_accuracy(in_bottleneck.labels, on_features.labels) < 0.8
+    # The centres lie in the bottleneck all the same.
+    embedded = embed(on_features, features)
+    for number in range(4):
+        members = embedded[on_features.labels == number]
+        assert on_features.centres[number] == pytest.approx(members.mean(axis=0), rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("kinds", [-1, 0, 1, 61])
+def test_kinds_out_of_range(kinds: int) -> None:
+    with pytest.raises(UsageError) as caught:
+        initialise(blobs()[0], kinds, Initialise())
+    assert f"{kinds} kinds" in caught.value.message
+    assert "between 2 and 60" in caught.value.message
+    assert "--kinds" in caught.value.hint
+
+
+@pytest.mark.parametrize("kmeans_on", ["bottleneck", "features"])
+def test_fewer_different_pictures_than_kinds(kmeans_on: str) -> None:
+    features = np.repeat(np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32), 5, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start = initialise(features, 5, Initialise(kmeans_on=kmeans_on))
+    for array in (start.weight, start.bias, start.centres, start.targets):
+        assert np.isfinite(array).all()
+    # Equal pictures have equal targets.
+    assert (start.targets.reshape(3, 5, 5) == start.targets[::5, None]).all()
+
+
+def test_all_pictures_equal() -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="sklearn")  # of a variance that is 0
+        start = initialise(np.full((6, 4), 2.5, dtype=np.float32), 2, Initialise())
+    for array in (start.weight, start.bias, start.centres, start.targets):
+        assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize("noise", [0, 1e-7])
+def test_rounding_is_not_blown_up_to_the_spread(noise: float) -> None:
+    # Kinds that are single points but for rounding: the bottleneck stays of a size that float32 can work with.
+    points = np.repeat(np.random.default_rng(0).normal(size=(3, 7)), 7, axis=0)
+    features = (points + noise * np.random.default_rng(1).normal(size=points.shape)).astype(np.float32)
+    start = initialise(features, 3, Initialise())
+    assert np.abs(start.weight).max() < 1e4
+    assert (start.targets.max(axis=1) > 0.99).all()
+
+
+def test_the_seed_counts_and_nothing_else_does() -> None:
+    features = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
+    first = initialise(features, 7, Initialise(restarts=1), seed=0)
+    torch.rand(3)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        second = initialise(features, 7, Initialise(restarts=1), seed=0)
+    finally:
+        torch.set_num_threads(before)
+    for part in ("weight", "bias", "centres", "targets", "labels"):
+        assert getattr(first, part).tobytes() == getattr(second, part).tobytes()
+    others = [initialise(features, 7, Initialise(restarts=1), seed=seed).labels.tolist() for seed in range(4)]
+    assert len({tuple(one) for one in others}) > 1
