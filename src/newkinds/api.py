@@ -119,6 +119,7 @@ def _pipeline(
     weights: str | Path | None,
     progress: Progress,
 ) -> Pipeline:
+    RunFolder.check_writable(Path(out))  # before minutes of decoding
     options = settings.images
     pair = open_pair(
         named(known) or known,
@@ -129,8 +130,8 @@ def _pipeline(
         max_pixels=options.max_pixels,
         progress=progress,
     )
-    for images in pair:
-        progress.say(_summary(images))
+    progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
+    progress.say(_summary(pair[1]))
     return Pipeline(
         *pair, Path(out), settings, weights=None if weights is None else Path(weights), truth=truth, progress=progress
     )
@@ -138,9 +139,8 @@ def _pipeline(
 
 def _summary(images: ImageSet) -> str:
     shape = f"{images.channels} numbers each" if images.is_embedding else f"{images.size}x{images.size}"
-    kinds = f" of {len(images.classes)} kinds" if images.classes else ""
     skipped = f"; {len(images.skipped)} files skipped" if images.skipped else ""
-    return f"{images.source}: {len(images)} pictures{kinds}, {shape}{skipped}"
+    return f"{images.source}: {len(images)} pictures, {shape}{skipped}"
 
 
 def _open_for(run: RunFolder, source: Source, progress: Progress) -> ImageSet:

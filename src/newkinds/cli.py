@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -278,8 +279,12 @@ def _given(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, 
 
 
 def _show_discovery(found: Discovery) -> None:
-    sizes = [int((found.kinds == kind).sum()) for kind in range(found.n_kinds)]
-    out.print(f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures")
+    sizes = np.unique(found.kinds, return_counts=True)[1]
+    asked = found.probabilities.shape[1]
+    empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
+    out.print(
+        f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {sizes.min()} to {sizes.max()} pictures{empty}"
+    )
     if found.scores is not None and found.kmeans_scores is not None:
         _show_scores(found.scores, found.kmeans_scores)
     out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)

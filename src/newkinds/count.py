@@ -75,9 +75,12 @@ def count_kinds(
     with progress.step("Counting new kinds", (largest + 1) * len(sweeps)) as step:
         measured = np.mean([sweep.measure(largest, step) for sweep in sweeps], axis=0)
     curve = [Point(k, float(accuracy), float(index)) for k, (accuracy, index) in enumerate(measured)]
-    # Line 10: both optima and their mean, rounded up; among equals the largest K, as in the authors' code.
-    k_accuracy = _best(curve, [point.accuracy for point in curve], settings.tolerance)
-    k_index = _best(curve, [point.index for point in curve], 0)
+    # Line 10: both optima and their mean, rounded up. Where ACC has a plateau it cannot tell its K apart: the one
+    # nearest to the index's optimum is taken. Other ties go to the largest K, as in the authors' code.
+    k_index = max(curve, key=lambda point: (point.index, point.k)).k
+    best = max(point.accuracy for point in curve)
+    plateau = [point.k for point in curve if point.accuracy >= best - settings.tolerance]
+    k_accuracy = min(plateau, key=lambda k: (abs(k - k_index), -k))
     k_mean = math.ceil((k_accuracy + k_index) / 2)
     # Line 10, end, and line 12: k-means again with that number, and outliers dropped.
     answers = sorted(sweep.remaining(sweep.cluster(k_mean)) for sweep in sweeps)
@@ -107,12 +110,6 @@ def _prepared(
         with one_thread():
             points = PCA(n_components=settings.dimensions, svd_solver="full").fit_transform(points)
     return points[: len(probes)], points[len(probes) :]
-
-
-def _best(curve: Sequence[Point], values: Sequence[float], tolerance: float) -> int:
-    """Return the largest K whose value is within `tolerance` of the best."""
-    least = max(values) - tolerance
-    return max(point.k for point, value in zip(curve, values, strict=True) if value >= least)
 
 
 class _Sweep:

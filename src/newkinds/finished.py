@@ -43,7 +43,8 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
     scores = run.get_json("scores.json") if run.has("scores.json") else None
     flat = None
     if scores is not None:
-        flat = {**scores["discovered"], "kmeans_acc": scores["kmeans"]["acc"]}
+        shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
+        flat = {name: scores["discovered"][name] for name in shown} | {"kmeans_acc": scores["kmeans"]["acc"]}
     probabilities = run.get_array(PROBABILITIES)
     about = clustering_from_bytes(run.get(MODEL), MODEL)[2]
     data = ReportData(

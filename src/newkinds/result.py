@@ -42,12 +42,12 @@ class Discovery:
 
     @property
     def n_kinds(self) -> int:
-        """The number of kinds that the pictures were sorted into."""
-        return int(self.probabilities.shape[1])
+        """How many kinds there are pictures of; `probabilities` also has columns for kinds that stayed empty."""
+        return len(np.unique(self.kinds))
 
     def to_csv(self, path: str | Path) -> None:
         """Write path, kind, probability and runner-up of each picture, whole or not at all."""
-        columns = [str(kind) for kind in range(self.n_kinds)]
+        columns = [str(kind) for kind in range(self.probabilities.shape[1])]
         write_atomic(Path(path), kinds_csv(self.names, columns, self.probabilities))
 
     def report(self, folder: str | Path) -> Path:

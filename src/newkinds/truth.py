@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.errors import DataError, UsageError
-from newkinds.images import ImageSet, open_images
+from newkinds.images import ImageSet
 
 UNKNOWN = ""  # the truth of a picture that nobody has named
 
@@ -22,8 +22,6 @@ def read_truth(truth: str | Path, images: ImageSet) -> tuple[str, ...]:
     """
     if str(truth) != "folders":
         return _from_csv(Path(truth), images)
-    if images.source.endswith(".npz"):
-        images = open_images(images.source, labelled=True)
     if images.labels is not None:
         return tuple(images.classes[label] for label in images.labels)
     if not any("/" in name for name in images.names):

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 import openTSNE  # noqa: F401  imported late by the report, and slow: once here instead of in every child
 
 import newkinds.cli

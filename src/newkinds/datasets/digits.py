@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from sklearn.datasets import load_digits
 
 from newkinds.errors import unknown_name
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, fingerprint
 
 PARTS = {"known": range(5), "unsorted": range(5, 10)}
 INK = 16  # the published pictures have 17 levels
@@ -22,11 +20,7 @@ def digits(part: str) -> ImageSet:
     items = np.flatnonzero(np.isin(data.target, PARTS[part]))
     pixels = np.rint(data.images[items, None] * (255 / INK)).astype(np.uint8)
     labels = (data.target[items] - PARTS[part].start).astype(np.int64)
-    return ImageSet(
-        pixels=pixels,
-        names=tuple(f"digit-{item:04d}" for item in items),
-        labels=labels,
-        classes=tuple(map(str, PARTS[part])),
-        source=f"digits:{part}",
-        fingerprint=hashlib.blake2b(pixels.tobytes() + labels.tobytes(), digest_size=32).hexdigest(),
-    )
+    names = tuple(f"digit-{item:04d}" for item in items)
+    classes = tuple(map(str, PARTS[part]))
+    mark = fingerprint(pixels, names, labels, classes)
+    return ImageSet(pixels, names, labels, classes, f"digits:{part}", mark)

@@ -1,5 +1,6 @@
 """Files to pixels: find the pictures, decode them, and hold them as an ImageSet."""
 
+from newkinds.images.arrays import load_npz
 from newkinds.images.decode import MAX_PIXELS, ImageError
 from newkinds.images.imageset import ImageSet, Skipped, fingerprint
 from newkinds.images.scan import Found, Scan, scan
@@ -9,7 +10,6 @@ from newkinds.images.store import (
     check_unsorted,
     infer_shape,
     load,
-    load_npz,
     open_images,
     open_pair,
 )

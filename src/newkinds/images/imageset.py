@@ -27,7 +27,8 @@ class ImageSet:
     pixels: uint8 (N, C, H, W) with C 1 or 3, or, for ready-made embeddings, float32 (N, d).
     names: N unique names: the path below the source with forward slashes, or what the array file says.
     labels: int64 (N,) indices into `classes`, or None where the pictures are not sorted.
-    fingerprint: hex hash of names, labels and pixels: equal for equal data wherever it lies.
+    fingerprint: hex hash of names, pixels and, but for unsorted pictures, labels: equal for equal data wherever it
+        lies. That of a selection is of what it was taken from and of the choice.
     """
 
     pixels: NDArray[Any]
@@ -58,9 +59,15 @@ class ImageSet:
 
     def select(self, items: NDArray[np.int64] | Sequence[int]) -> ImageSet:
         """Return the pictures at `items`, in that order; classes and numbering stay."""
-        items = np.asarray(items, dtype=np.int64)
-        labels = None if self.labels is None else self.labels[items]
-        return replace(self, pixels=self.pixels[items], names=tuple(self.names[i] for i in items), labels=labels)
+        every = np.arange(len(self), dtype=np.int64)
+        items = every[np.asarray(items, dtype=np.int64)]  # all counted from the start, for the fingerprint
+        return replace(
+            self,
+            pixels=self.pixels[items],
+            names=tuple(self.names[item] for item in items),
+            labels=None if self.labels is None else self.labels[items],
+            fingerprint=_hash([self.fingerprint, "items", items.tolist()]),
+        )
 
     def with_classes(self, keep: Sequence[int]) -> ImageSet:
         """Return the pictures of the classes `keep` (indices), renumbered 0, 1, ... in that order."""
@@ -69,10 +76,9 @@ class ImageSet:
         number = np.full(len(self.classes), -1, dtype=np.int64)
         number[list(keep)] = np.arange(len(keep))
         items = np.flatnonzero(number[self.labels] >= 0)
-        chosen = self.select(items)
-        return replace(
-            chosen, labels=number[self.labels[items]], classes=tuple(self.classes[c] for c in keep), skipped=()
-        )
+        chosen, labels, classes = self.select(items), number[self.labels[items]], tuple(self.classes[c] for c in keep)
+        mark = _hash([chosen.fingerprint, "classes", labels.tolist(), list(classes)])
+        return replace(chosen, labels=labels, classes=classes, fingerprint=mark, skipped=())
 
 
 def fingerprint(
@@ -90,7 +96,7 @@ def fingerprint(
     numbers = None if labels is None else labels.tolist()
     digest = pixel_digest(pixels) if digest is None else digest
     content = [list(names), numbers, list(classes), pixels.dtype.str, list(pixels.shape), digest]
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+    return _hash(content)
 
 
 def pixel_digest(pixels: NDArray[Any]) -> str:
@@ -100,3 +106,14 @@ def pixel_digest(pixels: NDArray[Any]) -> str:
     for start in range(0, len(pixels), rows):
         hashed.update(pixels[start : start + rows].tobytes())
     return hashed.hexdigest()
+
+
+def numbered(kinds: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the kinds as indices, int64 (N,), into their sorted names, and those names."""
+    values = sorted(set(kinds))
+    number = {value: index for index, value in enumerate(values)}
+    return np.array([number[kind] for kind in kinds], dtype=np.int64), tuple(str(value) for value in values)
+
+
+def _hash(content: list[Any]) -> str:
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()

@@ -64,8 +64,5 @@ class DiskCheckpoints:
 
     def _of(self, stage: str) -> list[tuple[int, Path]]:
         """Return the checkpoints of a stage, newest first."""
-        found = []
-        for path in self.folder.glob(f"{stage}-*.safetensors"):
-            if match := _NAME.fullmatch(path.name):
-                found.append((int(match["epoch"]), path))
-        return sorted(found, reverse=True)
+        named = [(_NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{stage}-*.safetensors")]
+        return sorted(((int(match["epoch"]), path) for match, path in named if match), reverse=True)

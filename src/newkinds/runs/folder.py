@@ -70,6 +70,17 @@ class RunFolder:
             raise
         return run
 
+    @staticmethod
+    def check_writable(path: Path) -> None:
+        """Raise an error if a run folder cannot be made at `path`; make nothing."""
+        ancestor = path
+        while not ancestor.exists() and ancestor != ancestor.parent:
+            ancestor = ancestor.parent
+        if not ancestor.is_dir():
+            raise _unwritable(path, f"{ancestor} is not a folder")
+        if not os.access(ancestor, os.W_OK | os.X_OK):
+            raise _unwritable(path, f"permission denied for {ancestor}")
+
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Open a run folder to read it."""
@@ -178,14 +189,11 @@ class RunFolder:
         return self.path / name
 
     def _make(self) -> None:
+        self.check_writable(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if not os.access(self.path, os.W_OK | os.X_OK):
-                raise PermissionError(13, "Permission denied")
         except OSError as error:
-            raise RunError(
-                f"The run folder {self.path} cannot be written: {error.strerror}.", hint="Choose another with --out."
-            ) from None
+            raise _unwritable(self.path, error.strerror or str(error)) from None
 
     def _check_ours(self) -> None:
         """Refuse a folder that is not a run's, before anything in it is touched."""
@@ -244,6 +252,10 @@ class RunFolder:
             )
         if self.version != __version__:
             self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
+
+
+def _unwritable(path: Path, why: str) -> RunError:
+    return RunError(f"The run folder {path} cannot be written: {why}.", hint="Choose another with --out.")
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

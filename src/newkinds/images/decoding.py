@@ -1,0 +1,213 @@
+"""Decode pictures once, in parallel, into memory or a memory-mapped cache file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.errors import DataError
+from newkinds.images.decode import ImageError, decode
+from newkinds.images.imageset import Skipped
+from newkinds.images.scan import Found, Item, Result, in_threads, read_file
+from newkinds.progress import Progress
+
+MEMORY_MB = 2048  # of decoded pixels; a larger set goes to a file
+DECODE_VERSION = 1  # to be raised when decode() returns other pixels, so that older cache files are not used
+
+_MAGIC = b"newkinds"
+_PARTIAL_SECONDS = 24 * 3600.0  # after which an unfinished cache file is taken for left behind
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to decode, as `load` takes it."""
+
+    fit: str
+    max_pixels: int
+    memory_mb: int
+    cache_dir: Path | None
+    workers: int | None
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The pictures of some files, on their way into memory or into a cache file.
+
+    A cache file holds the pixels, a footer in JSON, the footer's length (8 bytes) and a magic word. Its name is the
+    hash of all that the pixels depend on.
+    """
+
+    files: Sequence[Found]
+    size: int
+    channels: int
+    options: Options
+
+    @property
+    def row(self) -> tuple[int, int, int]:
+        return self.channels, self.size, self.size
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.files) * self.channels * self.size**2
+
+    @property
+    def fits_in_memory(self) -> bool:
+        return self.n_bytes <= self.options.memory_mb * 2**20
+
+    def into_memory(self) -> tuple[NDArray[np.uint8], list[Skipped], None]:
+        pixels = np.empty((len(self.files), *self.row), dtype=np.uint8)
+        free = iter(pixels)
+        dropped = self.decode_all(lambda picture: np.copyto(next(free), picture))
+        return pixels[: len(pixels) - len(dropped)], dropped, None
+
+    def into_file(self) -> tuple[NDArray[np.uint8], list[Skipped], str]:
+        """Map the cache file of these pictures, after writing it if it is not there; also return the pixels' digest."""
+        folder = self.options.cache_dir or default_cache()
+        hashes = self.hash_all()
+        key = self.key(hashes)
+        path = folder / f"{key}.pixels"
+        if _read_footer(path, key) is None:
+            try:
+                self.write(path, key, hashes)
+            except OSError as error:
+                raise DataError(
+                    f"The decoded pictures take {self.n_bytes >> 20:,} MB, over memory_mb={self.options.memory_mb}, "
+                    f"and the cache {folder} cannot be written ({error.strerror or error}).",
+                    hint="Set NEWKINDS_CACHE to a folder with room, or raise memory_mb.",
+                ) from error
+        footer = _read_footer(path, key)
+        if footer is None:
+            raise DataError(f"The cache file {path} does not read back.", hint="Set NEWKINDS_CACHE to another disk.")
+        dropped = [Skipped(name, reason) for name, reason in footer["dropped"]]
+        shape = (len(self.files) - len(dropped), *self.row)
+        if shape[0] == 0:
+            return np.empty(shape, dtype=np.uint8), dropped, footer["digest"]
+        # Mode "c": torch wants arrays that it may write to; what is written there never reaches the file.
+        return np.asarray(np.memmap(path, np.uint8, mode="c", shape=shape)), dropped, footer["digest"]
+
+    def write(self, path: Path, key: str, hashes: Sequence[str]) -> None:
+        """Write the cache file beside its place, sync it and move it there."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_partial(path.parent)
+        free = shutil.disk_usage(path.parent).free
+        if free < self.n_bytes:
+            raise OSError(f"it has room for {free >> 20:,} MB")
+        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+        try:
+            with open(handle, "wb") as stream:
+                digest = hashlib.blake2b(digest_size=16)
+
+                def keep(picture: NDArray[np.uint8]) -> None:
+                    data = picture.tobytes()
+                    digest.update(data)
+                    stream.write(data)
+
+                dropped = [[one.name, one.reason] for one in self.decode_all(keep, hashes)]
+                content = {"key": key, "bytes": stream.tell(), "digest": digest.hexdigest(), "dropped": dropped}
+                footer = json.dumps(content).encode()
+                stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+    def decode_all(self, keep: Callable[[NDArray[np.uint8]], None], hashes: Sequence[str] = ()) -> list[Skipped]:
+        """Hand the pictures to `keep` in order and return those that fail. `hashes`: what the files must still have."""
+
+        def decoded(item: int) -> NDArray[np.uint8] | Skipped:
+            file, options = self.files[item], self.options
+            try:
+                data = read_file(file.path)
+                if hashes and _hash(data) != hashes[item]:
+                    raise DataError(f"{file.path} changed while it was read.", hint="Try again when nothing writes it.")
+                size, channels = self.size, self.channels
+                return decode(data, size=size, channels=channels, max_pixels=options.max_pixels, fit=options.fit)
+            except ImageError as error:
+                return Skipped(file.name, error.message)
+
+        dropped = []
+        for result in self.in_threads(decoded, range(len(self.files)), "Decoding pictures"):
+            if isinstance(result, Skipped):
+                dropped.append(result)
+            else:
+                keep(result)
+        return dropped
+
+    def hash_all(self) -> list[str]:
+        """Return a hash of each file's bytes; the reason, of one that cannot be read."""
+
+        def hashed(file: Found) -> str:
+            try:
+                return _hash(read_file(file.path))
+            except ImageError as error:
+                return error.message
+
+        return list(self.in_threads(hashed, self.files, "Looking for decoded pictures"))
+
+    def in_threads(self, work: Callable[[Item], Result], items: Sequence[Item], title: str) -> Iterator[Result]:
+        return in_threads(work, items, self.options.workers, title, self.options.progress)
+
+    def key(self, hashes: Sequence[str]) -> str:
+        files = [[file.name, hashed] for file, hashed in zip(self.files, hashes, strict=True)]
+        content = [DECODE_VERSION, self.row, self.options.fit, self.options.max_pixels, files]
+        return _hash(json.dumps(content).encode())
+
+
+def default_cache() -> Path:
+    """Return $NEWKINDS_CACHE, otherwise the folder newkinds in $XDG_CACHE_HOME or ~/.cache."""
+    if os.environ.get("NEWKINDS_CACHE"):
+        return Path(os.environ["NEWKINDS_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newkinds"
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
+    """Return the footer of a cache file that is whole, going by its magic word, key and size; otherwise None."""
+    try:
+        with open(path, "rb") as stream:
+            end = stream.seek(-16, os.SEEK_END)
+            tail = stream.read()
+            start = end - int.from_bytes(tail[:8], "little")
+            stream.seek(start)
+            footer: dict[str, Any] = json.loads(stream.read(end - start))
+        whole = tail[8:] == _MAGIC and footer["key"] == key and footer["bytes"] == start
+    except (OSError, ValueError, OverflowError, KeyError, TypeError):
+        return None
+    return footer if whole else None
+
+
+def _remove_partial(folder: Path) -> None:
+    """Remove cache files that a killed process left unfinished."""
+    for path in folder.glob("*.partial"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _PARTIAL_SECONDS:
+                path.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in the folder survive a power cut, where the system lets a folder be opened."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,23 @@
+"""Pictures that tests make up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from newkinds.images.decode import encode
+
+KNOWN, UNSORTED = ("bolt", "gear", "nut", "screw"), ("hinge", "spring", "washer")
+EACH = 16
+
+
+def write_pictures(root: Path, kinds: tuple[str, ...], each: int = EACH, size: int = 12, seed: int = 0) -> None:
+    """Write `each` noisy colour pictures of each kind, one folder a kind; a kind's pattern depends on its name only."""
+    for kind in kinds:
+        pattern = np.random.default_rng(list(kind.encode())).integers(0, 256, (3, size, size))
+        noise = np.random.default_rng([seed, *kind.encode()])
+        (root / kind).mkdir(parents=True, exist_ok=True)
+        for number in range(each):
+            pixels = np.clip(pattern + noise.normal(0, 30, pattern.shape), 0, 255).astype(np.uint8)
+            (root / kind / f"{number:02d}.png").write_bytes(encode(pixels, "png"))

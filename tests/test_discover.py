@@ -1,0 +1,352 @@
+"""Algorithm 1: pictures find their kinds, with targets made at the right moments and no look at the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import make_blobs
+from torch import Tensor, nn
+
+from newkinds.discover import VARIANTS, Clustered, cluster
+from newkinds.discover.clustering_task import ClusteringTask
+from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega, target
+from newkinds.errors import UsageError
+from newkinds.features import apply, extract_features
+from newkinds.images.imageset import ImageSet
+from newkinds.initialise import initialise
+from newkinds.networks import ClusteringNetwork, Network, build_network
+from newkinds.pretrain import pretrain
+from newkinds.randomness import one_thread
+from newkinds.settings import Initialise, Pretrain, Settings
+from newkinds.training import Record
+
+N, SIZE, KINDS = 60, 8, 3
+NETWORK = "vgg6-5-1-slim"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+def squares(lit: list[list[int]], seed: int, labelled: bool) -> tuple[ImageSet, NDArray[np.int64]]:
+    """Pictures of noise with a square somewhere; kind k lights the channels lit[k]."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(N) % len(lit)).astype(np.int64)
+    pixels = rng.integers(0, 50, (N, 3, SIZE, SIZE), dtype=np.uint8)
+    for picture, label in zip(pixels, labels, strict=True):
+        top, left = rng.integers(0, SIZE // 2, 2)
+        picture[lit[label], top : top + 4, left : left + 4] += 200
+    names = tuple(f"{i}.png" for i in range(N))
+    classes = tuple(map(str, range(len(lit)))) if labelled else ()
+    return ImageSet(pixels, names, labels if labelled else None, classes, "made up", "no mark"), labels
+
+
+@pytest.fixture(scope="module")
+def f() -> Network:
+    """A network that tells cyan, magenta and yellow squares apart."""
+    known, _ = squares([[1, 2], [0, 2], [0, 1]], seed=1, labelled=True)
+    chosen = Pretrain(epochs=12, augmentation="none", quarter_turns=False, batch_size=15, learning_rate=0.01)
+    with one_thread():
+        found = pretrain(known, chosen, network=NETWORK)
+    assert found.held_out_accuracy == 1.0
+    return found.network
+
+
+@pytest.fixture(scope="module")
+def unsorted() -> tuple[ImageSet, NDArray[np.int64]]:
+    """Red, green and blue squares."""
+    return squares([[0], [1], [2]], seed=2, labelled=False)
+
+
+def chosen(seed: int = 0, **discover: Any) -> Settings:
+    options = {
+        "variant": "pi",
+        "warmup_epochs": 2,
+        "epochs": 4,
+        "augmentation": "crop-flip",
+        "first_view": "augmented",
+        "batch_size": 20,
+        "learning_rate": 1e-3,
+        "optimiser": "adam",
+        "schedule": "constant",
+        "update_every": 1,
+        "backbone_rate": 1.0,
+    }
+    return Settings(seed=seed, network=NETWORK, kinds=KINDS, discover={**options, **discover})
+
+
+class InMemory:
+    """Checkpoints of every epoch, in memory."""
+
+    def __init__(self, kept: dict[int, dict[str, Tensor]] | None = None) -> None:
+        self.kept = kept or {}
+
+    def load(self, stage: str) -> tuple[int, dict[str, Tensor]] | None:
+        return max(self.kept.items(), key=lambda pair: pair[0]) if self.kept else None
+
+    def due(self) -> bool:
+        return True
+
+    def save(self, stage: str, epoch: int, tensors: Mapping[str, Tensor]) -> None:
+        self.kept[epoch] = {name: value.detach().clone() for name, value in tensors.items()}
+
+
+def bits(found: Clustered) -> dict[str, bytes]:
+    return {name: value.numpy().tobytes() for name, value in found.network.state_dict().items()}
+
+
+# What is found
+
+
+@pytest.mark.parametrize("variant", ["baseline", "pi"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_kinds_far_apart_are_found(variant: str, seed: int, f: Network) -> None:
+    images, labels = squares([[0], [1], [2]], seed=10 + seed, labelled=False)
+    records: list[Record] = []
+    found = cluster(f, images, KINDS, chosen(seed, variant=variant), truth=labels, log=records.append)
+    assert clustering_accuracy(found.kinds, labels) == 1.0
+    assert found.probabilities.shape == (N, KINDS)
+    assert found.probabilities.dtype == np.float32
+    assert found.probabilities.sum(axis=1) == pytest.approx(np.ones(N), abs=1e-5)
+    assert (found.kinds == found.probabilities.argmax(axis=1)).all()
+    assert [record["phase"] for record in records] == ["warmup"] * 2 + ["main"] * 4
+    assert records[-1]["loss"] < records[0]["loss"]
+    assert records[-1]["acc"] == 1.0
+    assert records[-1]["smallest_kind"] == N // KINDS
+    assert ("consistency" in records[0]) is (variant == "pi")
+    # The network that is returned says the same of the pictures as they are.
+    assert np.exp(apply(found.network, images)) == pytest.approx(found.probabilities, abs=1e-6)
+
+
+def test_sharpening_makes_predictions_surer(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    images, _ = unsorted
+    short, long = (cluster(f, images, KINDS, chosen(epochs=epochs)) for epochs in (0, 12))
+    assert long.probabilities.max(axis=1).mean() > short.probabilities.max(axis=1).mean() + 0.03
+
+
+def test_no_epochs_give_the_start(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    images, _ = unsorted
+    found = cluster(f, images, KINDS, chosen(warmup_epochs=0, epochs=0))
+    start = initialise(extract_features(f, images), KINDS, chosen().initialise)
+    assert (found.start.centres == start.centres).all()
+    assert torch.equal(found.network.centres, torch.from_numpy(start.centres))
+    assert torch.equal(found.network.bottleneck.weight, torch.from_numpy(start.weight))
+    assert (found.kinds == start.labels).mean() > 0.95  # Eq. 1's nearest is k-means' nearest
+
+
+def test_features_at_hand_are_taken(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    images, _ = unsorted
+    features = extract_features(f, images)
+    plan = chosen(epochs=1)
+    assert bits(cluster(f, images, KINDS, plan, features=features)) == bits(cluster(f, images, KINDS, plan))
+    other = cluster(f, images, KINDS, plan, features=features[::-1].copy())
+    assert bits(other) != bits(cluster(f, images, KINDS, plan))
+
+
+def test_f_is_left_as_it_is(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    before = {name: value.clone() for name, value in f.state_dict().items()}
+    mode = f.training
+    found = cluster(f, unsorted[0], KINDS, chosen(epochs=1))
+    assert f.training is mode
+    assert all(torch.equal(before[name], value) for name, value in f.state_dict().items())
+    assert not torch.equal(found.network.network.backbone.layers[0].weight, f.backbone.layers[0].weight)
+
+
+def test_truth_is_for_the_log_only(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    images, labels = unsorted
+    partly = np.where(np.arange(N) < 5, labels, -1)
+    logs: dict[str, list[Record]] = {"none": [], "right": [], "wrong": [], "partly": []}
+    results = [
+        bits(cluster(f, images, KINDS, chosen(epochs=2), truth=truth, log=log.append))
+        for truth, log in zip((None, labels, labels[::-1].copy(), partly), logs.values(), strict=True)
+    ]
+    assert all(result == results[0] for result in results)
+    assert all("acc" not in record for record in logs["none"])
+    assert logs["right"][-1]["acc"] > logs["wrong"][-1]["acc"]
+    assert logs["partly"][-1]["acc"] in {0.2 * n for n in range(6)}
+    without = [{key: value for key, value in record.items() if key != "acc"} for record in logs["right"]]
+    assert without == logs["none"]
+
+
+def test_the_seed_counts_and_the_global_generator_does_not(
+    f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+) -> None:
+    torch.manual_seed(1)
+    first = bits(cluster(f, unsorted[0], KINDS, chosen(epochs=1)))
+    torch.manual_seed(2)
+    assert bits(cluster(f, unsorted[0], KINDS, chosen(epochs=1))) == first
+    assert bits(cluster(f, unsorted[0], KINDS, chosen(seed=1, epochs=1))) != first
+
+
+@pytest.mark.parametrize("kinds", [1, N + 1])
+def test_kinds_out_of_range(kinds: int, f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    with pytest.raises(UsageError, match=f"{kinds} kinds .* between 2 and {N}"):
+        cluster(f, unsorted[0], kinds, chosen())
+
+
+@pytest.mark.parametrize("variant", ["baseline", "pi"])
+def test_embeddings(variant: str) -> None:
+    points, labels = make_blobs(N, 6, centers=KINDS, random_state=3)
+    names = tuple(map(str, range(N)))
+    images = ImageSet(points.astype(np.float32), names, None, (), "made up", "no mark")
+    plan = chosen(variant=variant, augmentation="none")
+    found = cluster(build_network("identity", 6, 1, seed=0), images, KINDS, plan)
+    assert clustering_accuracy(found.kinds, labels.astype(np.int64)) == 1.0
+    # The bottleneck and the centres learn, though f cannot.
+    assert not np.array_equal(found.network.centres.detach().numpy(), found.start.centres)
+
+
+# Targets
+
+
+@pytest.mark.parametrize(
+    ("warmup", "every", "updated"), [(2, 1, {2, 3, 4, 5}), (2, 2, {2, 4}), (0, 1, {1, 2, 3, 4, 5})]
+)
+def test_targets_are_made_at_the_right_epochs(
+    warmup: int, every: int, updated: set[int], f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+) -> None:
+    images, _ = unsorted
+    kept = InMemory()
+    plan = chosen(warmup_epochs=warmup, epochs=6 - warmup, update_every=every)
+    found = cluster(f, images, KINDS, plan, checkpoints=kept)
+    before = torch.from_numpy(found.start.targets)
+    for epoch in range(1, 6):  # the state after so many epochs
+        targets = kept.kept[epoch]["task.targets"]
+        if epoch in updated:
+            # Eq. 3 of what the network says now of all pictures as they are.
+            weights = {name[7:]: value for name, value in kept.kept[epoch].items() if name.startswith("module.")}
+            model = ClusteringNetwork(build_network(NETWORK, 3, SIZE, seed=0), KINDS, KINDS)
+            model.load_state_dict(weights)
+            p = torch.from_numpy(np.exp(apply(model, images)))
+            assert torch.allclose(targets, target(p), atol=1e-5)
+            assert not torch.allclose(targets, before, atol=1e-5)
+        else:
+            assert torch.equal(targets, before), epoch
+        assert targets.sum(dim=1) == pytest.approx(np.ones(N), abs=1e-5)
+        before = targets
+
+
+@pytest.mark.parametrize("variant", ["baseline", "pi"])
+def test_going_on_from_any_checkpoint_gives_the_same_bits(
+    variant: str, f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+) -> None:
+    plan, kept, records = chosen(variant=variant, epochs=2), InMemory(), []
+    whole = cluster(f, unsorted[0], KINDS, plan, checkpoints=kept, log=records.append)
+    for epoch in (1, 2, 3):
+        since: list[Record] = []
+        again = cluster(f, unsorted[0], KINDS, plan, checkpoints=InMemory({epoch: kept.kept[epoch]}), log=since.append)
+        assert bits(again) == bits(whole)
+        assert again.probabilities.tobytes() == whole.probabilities.tobytes()
+        assert since == records[epoch:]
+
+
+# One step
+
+
+class Recorder(nn.Module):
+    """Stands for the network: keeps what it is shown and answers with fixed log p."""
+
+    def __init__(self, log_p: Tensor) -> None:
+        super().__init__()
+        self.log_p = nn.Parameter(log_p)
+        self.shown: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.shown.append(x)
+        return self.log_p[: len(x)]
+
+
+def task_of(images: ImageSet, network: Network, **changes: Any) -> ClusteringTask:
+    features = np.random.default_rng(0).normal(size=(len(images), network.feature_dim)).astype(np.float32)
+    start = initialise(features, KINDS, Initialise())
+    return ClusteringTask(network, start, images, chosen(**changes).discover, seed=0)
+
+
+def some_log_p(rows: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(5).normal(size=(rows, KINDS)).astype(np.float32)).log_softmax(dim=1)
+
+
+def test_pi_looks_at_two_views_and_baseline_at_one(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    images, _ = unsorted
+    items = np.array([5, 3, 17, 20])
+    plain = torch.from_numpy(images.pixels[items]).float() / 255
+    for variant, first_view, views in (
+        ("baseline", "augmented", 1),
+        ("baseline", "plain", 1),
+        ("pi", "augmented", 2),
+        ("pi", "plain", 2),
+    ):
+        task = task_of(images, f, variant=variant, first_view=first_view)
+        task.module = Recorder(some_log_p(8))
+        task.losses(items, 0)
+        task.losses(items, 1)
+        (now, later) = (shown.view(views, 4, 3, SIZE, SIZE) for shown in task.module.shown)
+        assert torch.equal(now[0], plain) is (first_view == "plain")
+        assert torch.equal(now[0], later[0]) is (first_view == "plain")
+        if variant == "pi":
+            assert not torch.equal(now[0], now[1])
+            assert not torch.equal(now[1], plain)
+            assert not torch.equal(now[1], later[1])
+
+
+def test_loss_is_eq_6(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    items, log_p = np.array([7, 2, 40]), some_log_p(6)
+    for normalisation in ("n", "nk"):
+        task = task_of(unsorted[0], f, consistency=3.0, ramp_epochs=10, kl_normalisation=normalisation)
+        q = task.targets[torch.from_numpy(items)]
+        kl = kl_divergence(q, log_p[:3], normalisation)
+        difference = consistency(log_p[:3].exp(), log_p[3:].exp())
+        for epoch in (0, 5, 10, 20):
+            task.module = Recorder(log_p)
+            losses = task.losses(items, epoch)
+            assert losses["kl"].item() == pytest.approx(kl.item())
+            assert losses["consistency"].item() == pytest.approx(difference.item())
+            expected = kl + omega(epoch, 10, 3.0) * difference
+            assert losses["loss"].item() == pytest.approx(expected.item())
+        # Gradients flow through both views.
+        losses["loss"].backward()
+        assert (task.module.log_p.grad.abs().sum(dim=1) > 0).all()
+    task = task_of(unsorted[0], f, variant="baseline")
+    task.module = Recorder(log_p)
+    losses = task.losses(items, 0)
+    assert set(losses) == {"loss", "kl"}
+    assert losses["loss"].item() == pytest.approx(kl_divergence(q, log_p[:3]).item())
+
+
+def test_embeddings_have_equal_views() -> None:
+    points = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
+    images = ImageSet(points, tuple(map(str, range(N))), None, (), "made up", "no mark")
+    task = task_of(images, build_network("identity", 6, 1, seed=0), augmentation="none")
+    task.module = Recorder(some_log_p(8))
+    task.losses(np.array([4, 9]), 0)
+    assert torch.equal(task.module.shown[0], torch.from_numpy(points[[4, 9, 4, 9]]))
+
+
+def test_f_may_have_a_rate_of_its_own(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    groups = task_of(unsorted[0], f, backbone_rate=0.1).parameter_groups(chosen().discover)
+    assert [group["lr"] for group in groups] == pytest.approx([1e-4, 1e-3])
+    assert len(groups[0]["params"]) == len(list(f.parameters()))
+    assert [tuple(weight.shape) for weight in groups[1]["params"]] == [(3, 3), (3, f.feature_dim), (3,)]
+    still = cluster(f, unsorted[0], KINDS, chosen(epochs=1, backbone_rate=0.0)).network
+    assert all(torch.equal(a, b) for a, b in zip(still.network.parameters(), f.parameters(), strict=True))
+    assert not torch.equal(still.centres, torch.zeros_like(still.centres))
+
+
+def test_the_log_says_how_many_changed(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    records: list[Record] = []
+    found = cluster(f, unsorted[0], KINDS, chosen(warmup_epochs=0, epochs=1), log=records.append)
+    (record,) = records
+    assert record["changed"] == pytest.approx((found.kinds != found.start.labels).mean())
+    assert record["smallest_kind"] == np.bincount(found.kinds, minlength=KINDS).min()
+
+
+def test_variants_are_what_they_say() -> None:
+    assert set(VARIANTS) == {"baseline", "pi"}
+    assert {name: make.views for name, make in VARIANTS.items()} == {"baseline": 1, "pi": 2}
