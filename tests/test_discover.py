@@ -78,6 +78,9 @@ def chosen(seed: int = 0, **discover: Any) -> Settings:
         "schedule": "constant",
         "update_every": 1,
         "backbone_rate": 1.0,
+        "balance": 1.0,
+        "consistency": 1.0,
+        "ramp_epochs": 5,
     }
     return Settings(seed=seed, network=NETWORK, kinds=KINDS, discover={**options, **discover})
 
@@ -207,14 +210,20 @@ def test_embeddings(variant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("warmup", "every", "updated"), [(2, 1, {2, 3, 4, 5}), (2, 2, {2, 4}), (0, 1, {1, 2, 3, 4, 5})]
+    ("warmup", "every", "updated", "balance"),
+    [(2, 1, {2, 3, 4, 5}, 1.0), (2, 2, {2, 4}, 1.0), (0, 1, {1, 2, 3, 4, 5}, 1.0), (2, 1, {2, 3, 4, 5}, 2.0)],
 )
 def test_targets_are_made_at_the_right_epochs(
-    warmup: int, every: int, updated: set[int], f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+    warmup: int,
+    every: int,
+    updated: set[int],
+    balance: float,
+    f: Network,
+    unsorted: tuple[ImageSet, NDArray[np.int64]],
 ) -> None:
     images, _ = unsorted
     kept = InMemory()
-    plan = chosen(warmup_epochs=warmup, epochs=6 - warmup, update_every=every)
+    plan = chosen(warmup_epochs=warmup, epochs=6 - warmup, update_every=every, balance=balance)
     found = cluster(f, images, KINDS, plan, checkpoints=kept)
     before = torch.from_numpy(found.start.targets)
     for epoch in range(1, 6):  # the state after so many epochs
@@ -225,7 +234,7 @@ def test_targets_are_made_at_the_right_epochs(
             model = ClusteringNetwork(build_network(NETWORK, 3, SIZE, seed=0), KINDS, KINDS)
             model.load_state_dict(weights)
             p = torch.from_numpy(np.exp(apply(model, images)))
-            assert torch.allclose(targets, target(p), atol=1e-5)
+            assert torch.allclose(targets, target(p, p.sum(dim=0) ** balance), atol=1e-5)
             assert not torch.allclose(targets, before, atol=1e-5)
         else:
             assert torch.equal(targets, before), epoch

@@ -35,12 +35,14 @@ app = typer.Typer(
 )
 out = Console(highlight=False, soft_wrap=True)
 
-Known = Annotated[str, typer.Argument(help="Sorted pictures: a folder with one folder a kind, or an .npz file.")]
-Unsorted = Annotated[str, typer.Argument(help="Unsorted pictures: a folder, or an .npz file.")]
+Known = Annotated[
+    str, typer.Argument(metavar="KNOWN", help="Sorted pictures: a folder with one folder a kind, or an .npz file.")
+]
+Unsorted = Annotated[str, typer.Argument(metavar="UNSORTED", help="Unsorted pictures: a folder, or an .npz file.")]
 Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
-Run = Annotated[Path, typer.Argument(help="A run folder.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Network = Annotated[str | None, typer.Option("--network", help="A name from `newkinds networks`; default: auto.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.", min=0)]
+Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.")]
 Weights = Annotated[
     Path | None, typer.Option("--weights", help="A network.safetensors to start from, instead of pretraining.")
 ]
@@ -67,7 +69,7 @@ def _root(
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Where the two runs go.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="What all randomness hangs on.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="What all randomness hangs on.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Discover handwritten digits: 0 to 4 are known, 5 to 9 are not.
@@ -81,7 +83,7 @@ def demo(
 
 @app.command()
 def scan(
-    folder: Annotated[Path, typer.Argument(help="A folder of pictures.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of pictures.")],
     quick: Annotated[bool, typer.Option(help="Read headers only: do not look for broken pictures.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -155,7 +157,7 @@ def count(
 @app.command()
 def predict(
     run: Run,
-    images: Annotated[str, typer.Argument(help="New pictures: a folder, or an .npz file.")],
+    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, or an .npz file.")],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
     quiet: Quiet = False,
@@ -229,7 +231,7 @@ def main() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     try:
-        app()
+        app(prog_name="newkinds")
     except NewkindsError as error:
         _fail(f"Error: {error.message}", error.hint, error.exit_code)
     except Stopped as stopped:

@@ -11,13 +11,14 @@ from rich.table import Table
 from newkinds.api import discover
 from newkinds.evaluate import Scores
 from newkinds.progress import Progress
+from newkinds.result import Discovery
 
 TRUE_KINDS = 5
 # What differs from the defaults, so that both runs end within a minute or so on two cores.
 SETTINGS = {"count": {"max_kinds": 20}}
 
 
-def run_demo(out: Path, seed: int, progress: Progress, console: Console) -> None:
+def demo_runs(out: Path, seed: int, progress: Progress) -> tuple[Discovery, Discovery]:
     """Discover the digits 5 to 9 knowing 0 to 4, first with their number estimated, then with it given.
 
     The run with the number given is left in `out`, the other beside it in `out`-auto.
@@ -29,6 +30,12 @@ def run_demo(out: Path, seed: int, progress: Progress, console: Console) -> None
     progress.say(f"Second: the same with the true number, {TRUE_KINDS}.")
     weights = auto / "network.safetensors"
     given = discover("digits:known", "digits:unsorted", out=out, kinds=TRUE_KINDS, weights=weights, **common)
+    return guessed, given
+
+
+def run_demo(out: Path, seed: int, progress: Progress, console: Console) -> None:
+    """Make the demo's runs and print what they found."""
+    guessed, given = demo_runs(out, seed, progress)
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("K estimated", justify="right")

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from newkinds.equations import clustering_accuracy
+from newkinds.errors import UsageError
+
+_ONE_EACH = "Give a true kind for every picture that is to be scored."
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,11 @@ def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArr
 
     Pictures whose truth is "" are left out: nobody has named them.
     """
-    named = np.array([kind != "" for kind in truth])
+    if len(kinds) != len(truth):
+        raise UsageError(f"{len(kinds)} kinds do not go with the truth about {len(truth)} pictures.", hint=_ONE_EACH)
+    named = np.array([kind != "" for kind in truth], dtype=bool)
+    if not named.any():
+        raise UsageError(f"The truth names none of the {len(truth)} pictures.", hint=_ONE_EACH)
     found = np.unique(np.asarray(kinds)[named], return_inverse=True)[1]
     true = np.unique(np.asarray(truth)[named], return_inverse=True)[1]
     n_found, n_true = int(found.max()) + 1, int(true.max()) + 1

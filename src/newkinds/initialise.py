@@ -54,23 +54,17 @@ def initialise(
         pca = PCA(n_components=width, svd_solver="full").fit(features.astype(np.float64))
         weight, bias = pca.components_, -pca.components_ @ pca.mean_
         embedded = features.astype(np.float64) @ weight.T + bias
-    points = embedded if settings.kmeans_on == "bottleneck" else features
-    found = kmeans(points, kinds, seed=seed, restarts=settings.restarts)
-    labels = found.labels
-    # A kind that no picture is nearest to, which happens where pictures are equal, stays where k-means put it.
-    centres = found.centres if settings.kmeans_on == "bottleneck" else found.centres @ weight.T + bias
-    for kind in np.unique(labels):
-        centres[kind] = embedded[labels == kind].mean(axis=0)
-    scale = _scale(embedded, embedded - centres[labels], settings)
+    found = kmeans(embedded, kinds, seed=seed, restarts=settings.restarts)
+    scale = _scale(embedded, embedded - found.centres[found.labels], settings)
     with one_thread():
         z = torch.from_numpy(scale * embedded)
-        q = target(assignment(z, torch.from_numpy(scale * centres), alpha))
+        q = target(assignment(z, torch.from_numpy(scale * found.centres), alpha))
     return Start(
         weight=(scale * weight).astype(np.float32),
         bias=(scale * bias).astype(np.float32),
-        centres=(scale * centres).astype(np.float32),
+        centres=(scale * found.centres).astype(np.float32),
         targets=q.numpy().astype(np.float32),
-        labels=labels,
+        labels=found.labels,
     )
 
 

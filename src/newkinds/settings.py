@@ -98,7 +98,6 @@ class Initialise(Section):
     """The bottleneck, the centres and the first targets (Algorithm 1, line 2)."""
 
     width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
-    kmeans_on: Literal["bottleneck", "features"] = "bottleneck"  # what k-means sees; the paper's is the bottleneck
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
     scale: AboveZero | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
     spread: float = Field(1.0, gt=0)  # what "auto" scales the mean squared distance to the own centre to
@@ -109,13 +108,13 @@ class Discover(Optimiser):
 
     variant: Literal["baseline", "pi"] = "pi"
     warmup_epochs: int = Field(10, ge=0)  # with the first targets; the paper's
-    epochs: int = Field(60, ge=0)
+    epochs: int = Field(40, ge=0)  # of the main loop; the paper's is 60 to 100, here it has settled by then
     backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
-    balance: float = Field(1.0, ge=0)  # power of the kinds' mass that Eq. 3 divides by; the paper's is 1
+    balance: float = Field(2.0, ge=0)  # power of the kinds' mass in Eq. 3; the paper's 1 lets kinds die out
     alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
     kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
-    consistency: float = Field(1.0, ge=0)  # omega's maximum; the paper's
+    consistency: float = Field(30.0, ge=0)  # omega's maximum; the paper's is 1, the authors' comes to 10 K to 100 K
     ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
     augmentation: str = "auto"
     first_view: Literal["plain", "augmented"] = "augmented"

@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,8 @@ def run(job: dict[str, Any]) -> None:
 
 def kill_after(child: int, seconds: float) -> None:
     time.sleep(seconds)
-    try:
+    with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def use_global_generator() -> None:

@@ -60,5 +60,5 @@ def default_network(channels: int, size: int, embeddings: bool, accelerator: boo
     """Choose a network from the data, and its width from the machine: slim where only a CPU is at hand."""
     if embeddings:
         return "identity"
-    name = "vgg6-4-2" if channels == 1 else "resnet18" if size <= 96 else "resnet18-imagenet"
+    name = "vgg6-4-2" if channels == 1 else "resnet18" if size <= 48 else "resnet18-imagenet"
     return name if accelerator else f"{name}-slim"

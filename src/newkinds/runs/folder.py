@@ -167,7 +167,7 @@ class RunFolder:
             file.write(json.dumps(record) + "\n")
 
     def history(self) -> list[Record]:
-        """Return the log's records, the last of each stage and epoch: a continued run repeats some, with equal values."""
+        """Return the log's records, the last of each stage and epoch: a continued run repeats some."""
         if not self._file("log.jsonl").exists():
             return []
         records: dict[tuple[Any, ...], Record] = {}

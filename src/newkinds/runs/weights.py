@@ -32,6 +32,8 @@ def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, An
         tensors = safetensors.torch.load(data)
         (length,) = struct.unpack("<Q", data[:8])
         about = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("newkinds", "{}"))
+        if not isinstance(about, dict):
+            raise ValueError("its words are no table")
     except (SafetensorError, struct.error, ValueError, KeyError, AttributeError) as error:
         raise DataError(
             f"{where} is not a safetensors file ({type(error).__name__}: {error}).",
@@ -55,7 +57,7 @@ def network_from_bytes(data: bytes, where: str) -> tuple[Network, dict[str, Any]
             f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",
             hint="Give the network.safetensors of a run.",
         )
-    network = Network(str(about["network"]), int(about["channels"]), int(about["size"]))
+    network = _described(about, where)
     _load(network, tensors, where)
     return network, about
 
@@ -82,15 +84,25 @@ def clustering_to_bytes(model: ClusteringNetwork, extra: Mapping[str, Tensor], *
 def clustering_from_bytes(data: bytes, where: str) -> tuple[ClusteringNetwork, dict[str, Tensor], dict[str, Any]]:
     """Return f with bottleneck and centres, the extra tensors, and what was said about them."""
     tensors, about = from_bytes(data, where)
-    try:
-        network = Network(about["network"], about["channels"], about["size"])
-        model = ClusteringNetwork(network, about["kinds"], about["width"], about["alpha"])
-    except KeyError as error:
+    missing = {"network", "channels", "size", "kinds", "width", "alpha"} - about.keys()
+    if missing:
         raise DataError(
-            f"{where} does not say its {error}: newkinds did not write it.", hint="Run `newkinds discover` again."
-        ) from None
+            f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",
+            hint="Run `newkinds discover` again.",
+        )
+    model = ClusteringNetwork(_described(about, where), about["kinds"], about["width"], about["alpha"])
     _load(model, _part(tensors, "model."), where)
     return model.eval(), _part(tensors, "extra."), about
+
+
+def _described(about: Mapping[str, Any], where: str) -> Network:
+    """Return a fresh network as a file describes it."""
+    try:
+        return Network(str(about["network"]), int(about["channels"]), int(about["size"]))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{where} does not describe a network: {error}", hint="Give the network.safetensors of a run."
+        ) from None
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,0 +1,35 @@
+"""How a benchmark keeps what it measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.version import __version__
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def write_result(name: str, values: dict[str, Any]) -> None:
+    """Write benchmarks/results/NAME.json, with the version."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"version": __version__, **_rounded(values)}, indent=2) + "\n")
+    print(f"wrote {path}")
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return round(value, 4) if isinstance(value, float) else value

@@ -1,0 +1,115 @@
+"""From "auto" to values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newkinds.errors import UsageError
+from newkinds.images.imageset import ImageSet
+from newkinds.networks import build_network
+from newkinds.resolve import FEW_KINDS, FEWEST_EPOCHS, MOST_EPOCHS, resolved
+from newkinds.settings import Settings
+
+
+def known(n: int = 100, channels: int = 3, size: int = 32, kinds: int = 5, embeddings: bool = False) -> ImageSet:
+    shape = (n, channels) if embeddings else (n, channels, size, size)
+    pixels = np.zeros(shape, dtype=np.float32 if embeddings else np.uint8)
+    names, classes = tuple(map(str, range(n))), tuple(f"kind {c}" for c in range(kinds))
+    return ImageSet(pixels, names, np.arange(n) % kinds, classes, "made up", "no mark")
+
+
+def resolve(images: ImageSet, changes: dict[str, Any] | None = None, accelerator: bool = False) -> Settings:
+    return resolved(Settings().with_changes(changes or {}), images, None, accelerator)
+
+
+def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for key, value in values.items():
+        found += autos(value, f"{prefix}{key}.") if isinstance(value, dict) else [prefix + key] * (value == "auto")
+    return found
+
+
+@pytest.mark.parametrize("images", [known(), known(channels=1), known(channels=7, embeddings=True)])
+def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
+    # The embedding's scale is a rule of its own, decided from the features.
+    assert set(autos(resolve(images).model_dump())) <= {"kinds", "initialise.scale"}
+    once = resolve(images)
+    assert resolved(once, images, None, False) == once
+    # So that a finished run's settings are those of the same run continued, wherever that is.
+    assert resolved(once, images, None, True) == once
+
+
+def test_what_was_said_stays() -> None:
+    said = {
+        "network": "vgg6-5-1-slim",
+        "pretrain.epochs": 3,
+        "pretrain.augmentation": "none",
+        "pretrain.quarter_turns": False,
+        "discover.augmentation": "crop",
+        "kinds": 4,
+    }
+    chosen = resolve(known(), said)
+    assert chosen == Settings().with_changes({**said, "images.size": 32})
+
+
+@pytest.mark.parametrize(
+    ("images", "accelerator", "network", "augmentation"),
+    [
+        (known(), False, "resnet18-slim", "crop-flip"),
+        (known(), True, "resnet18", "crop-flip"),
+        (known(channels=1), False, "vgg6-4-2-slim", "affine"),
+        (known(channels=1), True, "vgg6-4-2", "affine"),
+        (known(n=4, size=128, kinds=2), False, "resnet18-imagenet-slim", "crop-flip"),
+        (known(channels=9, embeddings=True), True, "identity", "none"),
+    ],
+)
+def test_network_and_augmentation_follow_the_pictures(
+    images: ImageSet, accelerator: bool, network: str, augmentation: str
+) -> None:
+    chosen = resolve(images, accelerator=accelerator)
+    assert chosen.network == network
+    assert chosen.pretrain.augmentation == chosen.discover.augmentation == augmentation
+    assert chosen.images.size == images.size
+
+
+@pytest.mark.parametrize(("kinds", "turns"), [(2, True), (FEW_KINDS - 1, True), (FEW_KINDS, False)])
+def test_quarter_turns_with_few_kinds(kinds: int, turns: bool) -> None:
+    assert resolve(known(kinds=kinds)).pretrain.quarter_turns is turns
+    assert resolve(known(kinds=kinds, embeddings=True)).pretrain.quarter_turns is False
+
+
+def test_epochs_by_the_number_of_pictures() -> None:
+    options = {"pretrain.pictures": 9000, "pretrain.held_out": 0.1}
+    # 900 of 1,000 pictures are trained on: ten times for 9,000; turned by quarters, a quarter of it.
+    assert resolve(known(n=1000), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == 10
+    assert resolve(known(n=500), {**options, "pretrain.quarter_turns": True}).pretrain.epochs == 5
+    assert resolve(known(n=300), {**options, "pretrain.quarter_turns": True}).pretrain.epochs == 9  # 8.33, rounded up
+    assert resolve(known(n=2), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == MOST_EPOCHS
+    assert resolve(known(n=5000), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == FEWEST_EPOCHS
+
+
+def test_weights_bring_their_network() -> None:
+    weights = build_network("vgg6-5-1-slim", 3, 32, seed=0)
+    assert resolved(Settings(), known(), weights, True).network == "vgg6-5-1-slim"
+    assert resolved(Settings(network="vgg6-5-1-slim"), known(), weights, True).network == "vgg6-5-1-slim"
+    with pytest.raises(UsageError, match="'vgg6-5-1-slim', not 'resnet18'") as caught:
+        resolved(Settings(network="resnet18"), known(), weights, True)
+    assert "--network" in caught.value.hint
+
+
+@pytest.mark.parametrize("images", [known(size=16), known(channels=1), known(channels=9, embeddings=True)])
+def test_weights_of_another_shape(images: ImageSet) -> None:
+    with pytest.raises(UsageError, match="weights are for pictures of 3x32x32") as caught:
+        resolved(Settings(), images, build_network("vgg6-5-1-slim", 3, 32, seed=0), False)
+    assert "images.size to 32" in caught.value.hint
+
+
+def test_pictures_and_embeddings_need_their_own_networks() -> None:
+    with pytest.raises(UsageError, match=r"'resnet18' does not take ready-made embeddings"):
+        resolve(known(channels=9, embeddings=True), {"network": "resnet18"})
+    with pytest.raises(UsageError, match=r"'identity' does not take pictures"):
+        resolve(known(), {"network": "identity"})
+    assert resolve(known(channels=9, embeddings=True), {"network": "identity"}).network == "identity"
