@@ -9,7 +9,7 @@ from typing import Any
 from newkinds.datasets import named
 from newkinds.errors import RunError
 from newkinds.evaluate import Scores
-from newkinds.finished import read_result, report_run, score_run
+from newkinds.finished import PAGE, read_result, report_run, score_run
 from newkinds.images import open_images, open_pair
 from newkinds.images.imageset import ImageSet
 from newkinds.pipeline import Pipeline
@@ -93,7 +93,7 @@ def report(run: str | Path, *, progress: Progress = QUIET) -> Path:
     """Make a run's page again and return it."""
     folder = RunFolder.open(Path(run))
     report_run(folder, _unsorted(folder, progress), progress=progress)
-    return folder.path / "report" / "index.html"
+    return folder.path / PAGE
 
 
 def predict_images(run: str | Path, images: Source, *, among: str = "all", progress: Progress = QUIET) -> Predictions:

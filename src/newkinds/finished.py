@@ -19,6 +19,7 @@ from newkinds.runs import RunFolder
 from newkinds.runs.weights import clustering_from_bytes
 
 PROBABILITIES = "features/probabilities.npy"
+PAGE = "report/index.html"
 
 
 def score_run(run: RunFolder, truth: Sequence[str]) -> tuple[Scores, Scores]:
@@ -65,6 +66,7 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
         known_classes=tuple(about["known_classes"]),
     )
     write_report(data, run.path / "report", progress=progress)
+    run.adopt(PAGE)
 
 
 def read_result(run: RunFolder) -> Discovery:

@@ -13,7 +13,7 @@ from newkinds.count import count_kinds
 from newkinds.discover import cluster
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
-from newkinds.finished import read_result, report_run, score_run
+from newkinds.finished import PAGE, read_result, report_run, score_run
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
@@ -175,11 +175,14 @@ class Pipeline:
         self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
         checkpoints.clear()
 
-    def score(self) -> None:
-        """Score the kinds, and k-means on the same features, where the truth is known."""
-        if self.truth is None:
-            return
-        score_run(self.run, self.truth)
+    def score_and_report(self) -> None:
+        """Score the kinds where the truth is known, and make the page, unless both are there."""
+        name = "scores.json"
+        scored = self.run.has(name) and self.run.get_json(name)["truth"] == list(self.truth or ())
+        if self.truth is not None and not scored:
+            score_run(self.run, self.truth)
+        if not self.run.has(PAGE) or (self.truth is not None and not scored):
+            report_run(self.run, self.unsorted, progress=self.progress)
 
     def result(self) -> Discovery:
         """Run all stages and return what was found."""
@@ -187,8 +190,7 @@ class Pipeline:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
             self.cluster(network, self.kinds(network))
-            self.score()
-            report_run(self.run, self.unsorted, progress=self.progress)
+            self.score_and_report()
             return read_result(self.run)
         finally:
             self.run.close()
