@@ -57,6 +57,19 @@ def test_other_settings_count_right_too(options: dict[str, Any]) -> None:
     assert count_kinds(*blobs(4), CountSettings(**{**QUICK, **options})).k == 4
 
 
+def test_accuracy_is_measured_on_the_validation_probes() -> None:
+    # Half of the probe kinds validate, in any order of the pictures.
+    probes, labels, unsorted = blobs(3)
+    order = np.random.default_rng(0).permutation(len(labels))
+    options = {**QUICK, "anchor_share": 0.5}
+    found = count_kinds(probes[order], labels[order], unsorted, CountSettings(**options))
+    assert found.k == 3
+    assert found.curve[3].accuracy == 1.0
+    # With labels that say nothing it is low.
+    wrong = count_kinds(probes, labels[order], unsorted, CountSettings(**options))
+    assert max(point.accuracy for point in wrong.curve) < 0.8
+
+
 def test_the_seed_counts_and_the_result_is_plain() -> None:
     rng = np.random.default_rng(0)
     data = rng.normal(size=(40, 6)).astype(np.float32), np.arange(40) % 5, rng.normal(size=(40, 6)).astype(np.float32)
@@ -181,6 +194,17 @@ def test_points_are_sorted_into_anchors_validation_and_unsorted() -> None:
     assert np.flatnonzero(made.validation).tolist() == [4, 5, 6, 7]
     assert made.validation_labels.tolist() == [1] * 4
     assert made.unsorted.sum() == 30
+
+
+def test_a_clustering_has_all_probe_kinds_and_k_more() -> None:
+    rng = np.random.default_rng(0)
+    made = _Sweep(rng.normal(size=(12, 2)), np.arange(12) % 4, rng.normal(size=(20, 2)), [2, 0], CountSettings(), 0)
+    for k in (0, 3):
+        found = made.cluster(k)
+        assert len(found.centres) == 4 + k
+        # Anchors keep the clusters of their kinds, in the order of the anchors.
+        assert found.labels[:12][np.arange(12) % 4 == 2].tolist() == [0] * 3
+        assert found.labels[:12][np.arange(12) % 4 == 0].tolist() == [1] * 3
 
 
 def test_tau_drops_small_clusters() -> None:

@@ -184,7 +184,9 @@ def test_the_seed_counts_and_the_global_generator_does_not(
     torch.manual_seed(1)
     first = bits(cluster(f, unsorted[0], KINDS, chosen(epochs=1)))
     torch.manual_seed(2)
+    before = torch.get_rng_state()
     assert bits(cluster(f, unsorted[0], KINDS, chosen(epochs=1))) == first
+    assert torch.equal(torch.get_rng_state(), before)
     assert bits(cluster(f, unsorted[0], KINDS, chosen(seed=1, epochs=1))) != first
 
 
@@ -247,10 +249,13 @@ def test_going_on_from_any_checkpoint_gives_the_same_bits(
     variant: str, f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
 ) -> None:
     plan, kept, records = chosen(variant=variant, epochs=2), InMemory(), []
-    whole = cluster(f, unsorted[0], KINDS, plan, checkpoints=kept, log=records.append)
+    # A start that is partly wrong, so that assignments change.
+    given = {"features": extract_features(f, unsorted[0])[np.r_[10:20, 0:10, 20:N]]}
+    whole = cluster(f, unsorted[0], KINDS, plan, checkpoints=kept, log=records.append, **given)
+    assert records[0]["changed"] > 0
     for epoch in (1, 2, 3):
-        since: list[Record] = []
-        again = cluster(f, unsorted[0], KINDS, plan, checkpoints=InMemory({epoch: kept.kept[epoch]}), log=since.append)
+        since, one = [], InMemory({epoch: kept.kept[epoch]})
+        again = cluster(f, unsorted[0], KINDS, plan, checkpoints=one, log=since.append, **given)
         assert bits(again) == bits(whole)
         assert again.probabilities.tobytes() == whole.probabilities.tobytes()
         assert since == records[epoch:]

@@ -17,7 +17,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
 from newkinds.clustering import Clustering, kmeans, nearest
-from newkinds.clustering.kmeans import _Lloyd
+from newkinds.clustering.kmeans import _draw, _Lloyd
 from newkinds.errors import UsageError
 
 FLOATS = st.floats(-100, 100, allow_nan=False, width=32)
@@ -105,7 +105,7 @@ def test_what_always_holds(cloud: tuple[NDArray[Any], NDArray[Any], int], seed: 
     assert (again.centres == found.centres).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(clouds(), st.integers(0, 5))
 def test_inertia_never_rises(cloud: tuple[NDArray[Any], NDArray[Any], int], seed: int) -> None:
     points, anchors, k = cloud
@@ -201,6 +201,26 @@ def test_every_cluster_is_used_where_the_points_allow_it() -> None:
         assert (kmeans(points, 12, seed=seed, restarts=1).mass() > 0).all()
 
 
+def test_seeds_are_spread_over_the_blobs() -> None:
+    # Greedy k-means++ without any iteration: with plain random seeds two thirds of the blobs would be hit.
+    points, labels = blobs(240, 12, seed=5, spread=0.05, d=8)
+    for seed in range(20):
+        seeds = kmeans(points, 12, seed=seed, restarts=1, max_iterations=0).centres
+        assert len(set(labels[nearest(seeds, points)].tolist())) == 12
+
+
+def test_draws_follow_the_weights_and_fall_back_to_free_points() -> None:
+    free = torch.tensor([1.0, 1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
+    weights = torch.tensor([[0, 1.0, 0, 3.0, 0], [0, 0, 0, 0, 0]], dtype=torch.float64).T
+    drawn = _draw(weights, free, 4000, np.random.default_rng(0)).numpy()
+    first, second = np.bincount(drawn[0], minlength=5), np.bincount(drawn[1], minlength=5)
+    assert first[[0, 2, 4]].tolist() == [0, 0, 0]
+    assert first[3] == pytest.approx(3000, abs=4 * np.sqrt(750))
+    # Where nothing has any weight left, any free point will do; anchors never.
+    assert second[[2, 4]].tolist() == [0, 0]
+    assert second[[0, 1, 3]] == pytest.approx(4000 / 3, abs=4 * np.sqrt(4000 * 2 / 9))
+
+
 def test_anchor_classes_keep_their_clusters_and_new_ones_come_behind() -> None:
     points, labels = blobs(300, 5, seed=1, spread=0.3)
     anchors = np.where(labels < 2, labels, -1)
@@ -226,6 +246,25 @@ def test_the_thread_count_does_not_matter() -> None:
         assert (other.labels == results[0].labels).all()
         assert other.centres.tobytes() == results[0].centres.tobytes()
         assert other.inertia == results[0].inertia
+
+
+def test_the_work_is_done_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    own = _Lloyd.assign
+
+    def spy(self: _Lloyd, centres: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        threads.append(torch.get_num_threads())
+        return own(self, centres)
+
+    monkeypatch.setattr(_Lloyd, "assign", spy)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = kmeans(blobs(30, 3)[0], 3, seed=0)
+        nearest(blobs(30, 3)[0], found.centres)
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}
 
 
 def test_the_memory_allowed_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,9 @@ def test_a_clustering_network_comes_back(name: str) -> None:
         model.centres.copy_(torch.arange(12.0).view(4, 3))
     extra = {"means": torch.ones(2, 2), "present": torch.tensor([True, False])}
     data = clustering_to_bytes(model, extra, known_classes=["a"])
+    before = torch.get_rng_state()
     again, more, about = clustering_from_bytes(data, "model")
+    assert torch.equal(torch.get_rng_state(), before)
     assert not again.training
     assert again.alpha == 2.5
     assert all(torch.equal(again.state_dict()[key], value) for key, value in model.state_dict().items())

@@ -70,7 +70,8 @@ class ClusteringNetwork(nn.Module):
     def __init__(self, network: Network, kinds: int, width: int, alpha: float = 1.0) -> None:
         super().__init__()
         self.network = network
-        self.bottleneck = nn.Linear(network.feature_dim, width)
+        with seeded_torch(0, "bottleneck"):  # only to leave torch's global generator alone: the start replaces it
+            self.bottleneck = nn.Linear(network.feature_dim, width)
         self.centres = nn.Parameter(torch.zeros(kinds, width))
         self.alpha = alpha
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from newkinds.errors import DataError
-from newkinds.networks import ClusteringNetwork, Network
+from newkinds.networks import ClusteringNetwork, Network, build_network
 
 
 def to_bytes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
@@ -98,7 +98,7 @@ def clustering_from_bytes(data: bytes, where: str) -> tuple[ClusteringNetwork, d
 def _described(about: Mapping[str, Any], where: str) -> Network:
     """Return a fresh network as a file describes it."""
     try:
-        return Network(str(about["network"]), int(about["channels"]), int(about["size"]))
+        return build_network(str(about["network"]), int(about["channels"]), int(about["size"]), seed=0)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"{where} does not describe a network: {error}", hint="Give the network.safetensors of a run."
