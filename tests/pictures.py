@@ -13,9 +13,11 @@ EACH = 16
 
 
 def write_pictures(root: Path, kinds: tuple[str, ...], each: int = EACH, size: int = 12, seed: int = 0) -> None:
-    """Write `each` noisy colour pictures of each kind, one folder a kind; a kind's pattern depends on its name only."""
+    """Write `each` noisy pictures of coloured blocks of each kind, one folder a kind; a kind's name makes its pattern."""
     for kind in kinds:
-        pattern = np.random.default_rng(list(kind.encode())).integers(0, 256, (3, size, size))
+        blocks = np.random.default_rng(list(kind.encode())).integers(0, 256, (3, 3, 2))
+        half = blocks.repeat(size // 3, axis=1).repeat(size // 4, axis=2)
+        pattern = np.concatenate([half, half[:, :, ::-1]], axis=2)  # mirrored it is the same, as most things are
         noise = np.random.default_rng([seed, *kind.encode()])
         (root / kind).mkdir(parents=True, exist_ok=True)
         for number in range(each):

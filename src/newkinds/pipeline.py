@@ -167,6 +167,12 @@ class Pipeline:
             log=self.run.log,
             progress=self.progress,
         )
+        empty = kinds - len(np.unique(found.kinds))
+        if empty:
+            self.progress.warn(
+                f"{empty} of {kinds} kinds stayed empty: kinds have merged. Ask for fewer with --kinds, or try a lower "
+                "discover.learning_rate or discover.consistency in a new run folder."
+            )
         extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
         self.run.put(MODEL, clustering_to_bytes(found.network, extra, known_classes=list(self.known.classes)))
         self.run.put_array("features/embedding.npy", apply(found.network, self.unsorted, call=found.network.embed))

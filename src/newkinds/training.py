@@ -68,6 +68,10 @@ class Task(ABC):
     def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the loss of a batch as "loss", and beside it the parts it is made of."""
 
+    def set_mode(self) -> None:
+        """Put the network into the mode that it is trained in."""
+        self.module.train()
+
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Do what is due after an epoch (counted over all phases) and return what to log."""
         return {}
@@ -133,7 +137,7 @@ def train(
 
 def _epoch(task: Task, optimiser: torch.optim.Optimizer, accelerator: Accelerator, epoch: int, step: Step) -> Record:
     """Go once over all batches and return the mean losses."""
-    task.module.train()
+    task.set_mode()
     sums: dict[str, Tensor] = {}
     count = 0
     for items in task.batches(epoch):

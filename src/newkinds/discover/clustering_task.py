@@ -58,6 +58,17 @@ class ClusteringTask(Task):
         head = [w for name, w in self.module.named_parameters() if "network." not in name]
         return [{"params": backbone, "lr": rate * self.settings.backbone_rate}, {"params": head, "lr": rate}]
 
+    def set_mode(self) -> None:
+        """Train with batch norm as in evaluation, unless the settings say otherwise.
+
+        Otherwise a step sees other features than the targets were made from: those of its batch's statistics.
+        """
+        self.module.train()
+        if self.settings.batch_norm == "frozen":
+            for layer in self.module.modules():
+                if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+                    layer.eval()
+
     def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return Eq. 6 for a batch, and its two terms."""
         device = device_of(self.module)
