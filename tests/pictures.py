@@ -13,7 +13,7 @@ EACH = 16
 
 
 def write_pictures(root: Path, kinds: tuple[str, ...], each: int = EACH, size: int = 12, seed: int = 0) -> None:
-    """Write `each` noisy pictures of coloured blocks of each kind, one folder a kind; a kind's name makes its pattern."""
+    """Write `each` noisy pictures of coloured blocks of each kind, one folder a kind; the name makes the pattern."""
     for kind in kinds:
         blocks = np.random.default_rng(list(kind.encode())).integers(0, 256, (3, 3, 2))
         half = blocks.repeat(size // 3, axis=1).repeat(size // 4, axis=2)

@@ -11,7 +11,7 @@ from newkinds.networks import Network, default_network
 from newkinds.settings import Settings
 
 FEW_KINDS = 20  # below it, quarter turns make kinds of their own
-FEWEST_EPOCHS, MOST_EPOCHS = 5, 100
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
 
 
 def resolved(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool) -> Settings:

@@ -111,9 +111,7 @@ class Discover(Optimiser):
     warmup_epochs: int = Field(10, ge=0)  # with the first targets; the paper's
     epochs: int = Field(40, ge=0)  # of the main loop; the paper's is 60 to 100, here it has settled by then
     backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
-    batch_norm: Literal["frozen", "batch"] = (
-        "frozen"  # the statistics of f's training, or of each batch as in the paper
-    )
+    batch_norm: Literal["frozen", "batch"] = "frozen"  # as f was trained with, or each batch's as in the paper
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
     balance: float = Field(2.0, ge=0)  # power of the kinds' mass in Eq. 3; the paper's 1 lets kinds die out
     alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
