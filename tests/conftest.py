@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-
+import torch
 from pictures import KNOWN, UNSORTED, write_pictures
+
+# Two threads are slower than one on tensors as small as the tests', and many times so when the cores are busy. The
+# variable is for the programs that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 @pytest.fixture(scope="session")

@@ -156,7 +156,8 @@ def test_label_smoothing_reaches_the_loss() -> None:
 
 def make_task(images: ImageSet, **changes: Any) -> ClassifierTask:
     network = build_network("vgg6-4-2-slim", images.channels, images.size, seed=0)
-    return ClassifierTask(network, images, images, Pretrain(**{**RESOLVED, **changes}), seed=0)
+    everything = np.arange(len(images))
+    return ClassifierTask(network, images, everything, everything, Pretrain(**{**RESOLVED, **changes}), seed=0)
 
 
 def test_quarter_turns_by_hand() -> None:

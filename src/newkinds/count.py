@@ -18,6 +18,9 @@ from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator, key, one_thread
 from newkinds.settings import Count as CountSettings
 
+# A single cluster has no silhouette. This is its lower bound: such a K is chosen only if no K has one.
+UNDEFINED = -1.0
+
 
 @dataclass(frozen=True)
 class Point:
@@ -75,12 +78,8 @@ def count_kinds(
     with progress.step("Counting new kinds", (largest + 1) * len(sweeps)) as step:
         measured = np.mean([sweep.measure(largest, step) for sweep in sweeps], axis=0)
     curve = [Point(k, float(accuracy), float(index)) for k, (accuracy, index) in enumerate(measured)]
-    # Line 10: both optima and their mean, rounded up. Where ACC has a plateau it cannot tell its K apart: the one
-    # nearest to the index's optimum is taken. Other ties go to the largest K, as in the authors' code.
-    k_index = max(curve, key=lambda point: (point.index, point.k)).k
-    best = max(point.accuracy for point in curve)
-    plateau = [point.k for point in curve if point.accuracy >= best - settings.tolerance]
-    k_accuracy = min(plateau, key=lambda k: (abs(k - k_index), -k))
+    # Line 10: both optima and their mean, rounded up.
+    k_accuracy, k_index = _optima(curve, settings)
     k_mean = math.ceil((k_accuracy + k_index) / 2)
     # Line 10, end, and line 12: k-means again with that number, and outliers dropped.
     answers = sorted(sweep.remaining(sweep.cluster(k_mean)) for sweep in sweeps)
@@ -110,6 +109,22 @@ def _prepared(
         with one_thread():
             points = PCA(n_components=settings.dimensions, svd_solver="full").fit_transform(points)
     return points[: len(probes)], points[len(probes) :]
+
+
+def _optima(curve: Sequence[Point], settings: CountSettings) -> tuple[int, int]:
+    """Return the K that is best by ACC and the K that is best by the index (line 10); ties go to the largest K.
+
+    Where known kinds fall apart, by more than `decline` of the accuracy, K is too large whatever the index says: it is
+    asked about the other K only. Accuracies within `tolerance` of the best are ties, and probes that f was trained on
+    give long ones: the largest K is taken whose index is within `index_tolerance` of the best among them.
+    """
+    best = max(point.accuracy for point in curve)
+    plausible = [point for point in curve if point.accuracy >= best - settings.decline]
+    k_index = max(plausible, key=lambda point: (point.index, point.k if point.index > UNDEFINED else -point.k)).k
+    ties = [point for point in curve if point.accuracy >= best - settings.tolerance]
+    highest = max(point.index for point in ties)
+    least = highest - settings.index_tolerance * abs(highest)
+    return max(point.k for point in ties if point.index >= least), k_index
 
 
 class _Sweep:
@@ -151,8 +166,7 @@ class _Sweep:
             accuracies.append(clustering_accuracy(labels[self.validation], self.validation_labels))
             labellings.append(labels[self.unsorted])
             step.advance(note=f"K = {k}")
-        # A single cluster has no silhouette: -1, its lower bound, so that such a K is never chosen by it.
-        indices = np.full(largest + 1, -1.0)
+        indices = np.full(largest + 1, UNDEFINED)
         defined = [k for k, labels in enumerate(labellings) if 1 < len(np.unique(labels)) < len(labels)]
         if defined:
             # All K at once: the distances do not depend on it.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
@@ -66,6 +67,7 @@ class Pipeline:
         }
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
+        torch.set_num_threads(self.run.threads)
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.

@@ -8,7 +8,7 @@ from typing import Any
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, default_network
-from newkinds.settings import Settings
+from newkinds.settings import Discover, Pretrain, Settings
 
 FEW_KINDS = 20  # below it, quarter turns make kinds of their own
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
@@ -19,21 +19,37 @@ def resolved(settings: Settings, known: ImageSet, weights: Network | None, accel
 
     accelerator: whether anything faster than a CPU is at hand; only the width of the network hangs on it.
     """
-    changes: dict[str, Any] = {"images.size": known.size}
-    changes["network"] = _network(settings, known, weights, accelerator)
-    augmentation = "none" if known.is_embedding else "crop-flip" if known.channels == 3 else "affine"
-    for section in ("pretrain", "discover"):
-        if getattr(settings, section).augmentation == "auto":
-            changes[f"{section}.augmentation"] = augmentation
-    turns = settings.pretrain.quarter_turns
+    changes: dict[str, Any] = {
+        "images.size": known.size,
+        "network": _network(settings, known, weights, accelerator),
+        "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
+        "discover": resolved_discover(settings.discover, known).model_dump(),
+    }
+    return settings.with_changes(changes)
+
+
+def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
+    """Return the settings of pretraining on `known` without "auto"."""
+    turns = settings.quarter_turns
     if turns == "auto":
         turns = len(known.classes) < FEW_KINDS and not known.is_embedding
-        changes["pretrain.quarter_turns"] = turns
-    if settings.pretrain.epochs == "auto":
-        seen = len(known) * (1 - settings.pretrain.held_out) * (4 if turns else 1)
-        epochs = math.ceil(settings.pretrain.pictures / seen)
-        changes["pretrain.epochs"] = min(max(epochs, FEWEST_EPOCHS), MOST_EPOCHS)
-    return settings.with_changes(changes)
+    epochs = settings.epochs
+    if epochs == "auto":
+        seen = len(known) * (1 - settings.held_out) * (4 if turns else 1)
+        epochs = min(max(math.ceil(settings.pictures / seen), FEWEST_EPOCHS), MOST_EPOCHS)
+    values = {"augmentation": _augmentation(settings.augmentation, known), "quarter_turns": turns, "epochs": epochs}
+    return settings.model_copy(update=values)
+
+
+def resolved_discover(settings: Discover, images: ImageSet) -> Discover:
+    """Return the settings of discovery on `images` without "auto"."""
+    return settings.model_copy(update={"augmentation": _augmentation(settings.augmentation, images)})
+
+
+def _augmentation(name: str, images: ImageSet) -> str:
+    if name != "auto":
+        return name
+    return "none" if images.is_embedding else "crop-flip" if images.channels == 3 else "affine"
 
 
 def _network(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool) -> str:

@@ -88,7 +88,9 @@ class Count(Section):
     anchor_share: float = Field(0.8, gt=0, lt=1)  # of the probe kinds; the paper's 4:1
     splits: int = Field(4, ge=1)  # random divisions into anchors and validation that the curves are averaged over
     restarts: int = Field(5, ge=1)  # of each constrained k-means
-    tolerance: float = Field(0.02, ge=0, lt=1)  # accuracies this close to the best count as equal; the paper's is 0
+    tolerance: float = Field(0.02, ge=0, le=1)  # accuracies this close to the best count as equal; the paper's is 0
+    index_tolerance: float = Field(0.05, ge=0, le=1)  # share of the index that decides between equal accuracies
+    decline: float = Field(0.1, ge=0, le=1)  # of the accuracy, beyond which K is too large; the paper's is 1: never
     unit_length: bool = True  # features scaled to length 1; the paper's are raw
     dimensions: int = Field(32, ge=2)  # features reduced to by PCA: the silhouette drowns in idle dimensions
     tau: float = Field(0.01, ge=0, lt=1)  # clusters below this share of the largest are dropped; the paper's 1 %

@@ -16,6 +16,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start, initialise
 from newkinds.networks import ClusteringNetwork, Network
 from newkinds.progress import QUIET, Progress
+from newkinds.resolve import resolved_discover
 from newkinds.settings import Settings
 from newkinds.training import Checkpoints, Phase, Record, train
 
@@ -52,15 +53,16 @@ def cluster(
 
     features: f's features of the unsorted pictures, if at hand. truth: for the log only.
     """
+    chosen = resolved_discover(settings.discover, unsorted)
     if features is None:
         features = extract_features(network, unsorted, progress=progress)
     # Line 2: PCA into the bottleneck, k-means into the centres, the first targets.
-    start = initialise(features, kinds, settings.initialise, alpha=settings.discover.alpha, seed=settings.seed)
-    task = ClusteringTask(copy.deepcopy(network), start, unsorted, settings.discover, settings.seed, truth)
+    start = initialise(features, kinds, settings.initialise, alpha=chosen.alpha, seed=settings.seed)
+    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth)
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
     phases = [
-        Phase("warmup", settings.discover.warmup_epochs, settings.discover),
-        Phase("main", settings.discover.epochs, settings.discover),
+        Phase("warmup", chosen.warmup_epochs, chosen),
+        Phase("main", chosen.epochs, chosen),
     ]
     train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)
     probabilities = task.predict().numpy()  # Line 13

@@ -107,7 +107,8 @@ class ClusteringTask(Task):
             record["acc"] = clustering_accuracy(labels[torch.from_numpy(named)], self.truth[named])
         self.labels = labels
         # Line 7: after warm-up, whose targets stay the first ones; line 11: after each epoch of the main loop.
-        if last_of_phase if phase.name == "warmup" else (epoch + 1) % self.settings.update_every == 0:
+        in_main = epoch + 1 - self.settings.warmup_epochs
+        if last_of_phase if phase.name == "warmup" else in_main % self.settings.update_every == 0:
             self.targets = self.variant.targets(p)
         return record
 

@@ -47,11 +47,12 @@ class Network(nn.Module):
         features: Tensor = self.backbone((x - self.mean) / self.std)
         return features
 
-    def normalise_by(self, pixels: NDArray[np.uint8]) -> None:
-        """Take the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W)."""
+    def normalise_by(self, pixels: NDArray[np.uint8], items: NDArray[np.int64] | None = None) -> None:
+        """Take the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W), all or `items`."""
+        items = np.arange(len(pixels)) if items is None else items
         count, total, squares = 0, np.zeros(self.channels), np.zeros(self.channels)
-        for start in range(0, len(pixels), 1024):
-            chunk = pixels[start : start + 1024].astype(np.float64) / 255
+        for start in range(0, len(items), 1024):
+            chunk = pixels[items[start : start + 1024]].astype(np.float64) / 255
             count += chunk.size // self.channels
             total += chunk.sum(axis=(0, 2, 3))
             squares += np.square(chunk).sum(axis=(0, 2, 3))

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from newkinds.features import apply, device_of
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import Network, build_network
+from newkinds.networks import Network, build_network, default_network
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, seeded_torch
+from newkinds.resolve import resolved_pretrain
 from newkinds.settings import Pretrain
 from newkinds.training import Checkpoints, Phase, Record, Task, train
 
@@ -57,16 +58,25 @@ class ClassifierTask(Task):
     stage = "pretrain"
     title = "Learning the known kinds"
 
-    def __init__(self, network: Network, images: ImageSet, held_out: ImageSet, settings: Pretrain, seed: int) -> None:
+    def __init__(
+        self,
+        network: Network,
+        images: ImageSet,
+        kept: NDArray[np.int64],
+        held_out: NDArray[np.int64],
+        settings: Pretrain,
+        seed: int,
+    ) -> None:
         assert images.labels is not None
         turns = 4 if settings.quarter_turns else 1
         self.classes = len(images.classes)
         with seeded_torch(seed, "head"):
             self.module: nn.Module = Classifier(network, self.classes * turns)
         self.images = images
-        self.held_out = held_out
-        self.names = images.names * turns
-        self.labels = torch.from_numpy(images.labels)
+        self.kept = kept  # which pictures are trained on; a copy of them would double the memory
+        self.held_out = images.select(held_out)
+        self.names = tuple(images.names[i] for i in kept) * turns
+        self.labels = torch.from_numpy(images.labels[kept])
         self.smoothing = settings.label_smoothing
         self.how = policy(settings.augmentation, images.size)
         self.batch_size = settings.batch_size
@@ -75,8 +85,8 @@ class ClassifierTask(Task):
     def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the cross-entropy of a batch."""
         device = device_of(self.module)
-        pictures, turns = items % len(self.images), items // len(self.images)
-        pixels = torch.from_numpy(self.images.pixels[pictures]).to(device)
+        pictures, turns = items % len(self.kept), items // len(self.kept)
+        pixels = torch.from_numpy(self.images.pixels[self.kept[pictures]]).to(device)
         views = augment(pixels, items, self.how, seed=self.seed, epoch=epoch)
         for turn in np.unique(turns[turns > 0]):
             turned = torch.from_numpy(turns == turn).to(device)
@@ -99,23 +109,24 @@ def pretrain(
     known: ImageSet,
     settings: Pretrain,
     *,
-    network: str,
+    network: str = "auto",
     seed: int = 0,
     accelerator: Accelerator | None = None,
     checkpoints: Checkpoints | None = None,
     log: Callable[[Record], None] = lambda record: None,
     progress: Progress = QUIET,
 ) -> Pretraining:
-    """Train the network called `network` on the known kinds and return it with its held-out accuracy.
-
-    `settings` must be resolved: numbers and names, no "auto".
-    """
+    """Train the network called `network` on the known kinds and return it with its held-out accuracy."""
+    accelerator = accelerator or Accelerator()
+    settings = resolved_pretrain(settings, known)
+    if network == "auto":
+        network = default_network(known.channels, known.size, known.is_embedding, accelerator.device.type != "cpu")
     kept, held_out = split_held_out(known, settings.held_out, seed)
     model = build_network(network, known.channels, known.size, seed)
     if not model.has_weights:
         return Pretraining(model, float("nan"), held_out, epochs=0)
-    model.normalise_by(known.pixels[kept])
-    task = ClassifierTask(model, known.select(kept), known.select(held_out), settings, seed)
+    model.normalise_by(known.pixels, kept)
+    task = ClassifierTask(model, known, kept, held_out, settings, seed)
     assert isinstance(settings.epochs, int)
     phases = [Phase("main", settings.epochs, settings)]
     train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)

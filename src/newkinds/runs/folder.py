@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from newkinds.errors import RunError, UsageError
@@ -62,7 +63,8 @@ class RunFolder:
                 remove_leftovers(path)
             else:
                 write_atomic(run._file("settings.toml"), settings.to_toml().encode())
-                run._about = {"version": __version__, "data": dict(data), "sources": dict(sources), "outputs": {}}
+                run._about = {"version": __version__, "threads": torch.get_num_threads(), "outputs": {}}
+                run._about |= {"data": dict(data), "sources": dict(sources)}
             run._write_about()
             run._mend_log()
         except BaseException:
@@ -102,6 +104,11 @@ class RunFolder:
     def sources(self) -> dict[str, str]:
         """Where the pictures came from, as the last start of the run was told."""
         return dict(self._about["sources"])
+
+    @property
+    def threads(self) -> int:
+        """How many threads the run was started with: gradients differ in their last bits with another number."""
+        return int(self._about["threads"])
 
     @property
     def version(self) -> str:
@@ -230,7 +237,7 @@ class RunFolder:
     def _read_about(self) -> dict[str, Any]:
         try:
             about: dict[str, Any] = json.loads(self._file("run.json").read_bytes())
-            about["version"], about["data"], about["sources"], about["outputs"]
+            about["version"], about["threads"], about["data"], about["sources"], about["outputs"]
         except (ValueError, KeyError, TypeError):
             raise RunError(
                 f"{self._file('run.json')} is damaged.", hint=f"Delete {self.path} or choose another folder with --out."
