@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from pictures import KNOWN, UNSORTED, write_pictures
 
 # Two threads are slower than one on tensors as small as the tests', and many times so when the cores are busy. The

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import newkinds.runs.folder as module
 from newkinds.errors import RunError, UsageError
@@ -57,6 +58,7 @@ def test_a_new_run_keeps_all_settings(tmp_path: Path) -> None:
     made = start(path, chosen)
     assert make_settings(read_toml(path / "settings.toml")) == chosen == made.settings
     about = json.loads((path / "run.json").read_text())
+    assert about.pop("threads") == made.threads == torch.get_num_threads()
     assert about == {"version": __version__, "data": DATA, "sources": SOURCES, "outputs": {}}
     assert made.sources == SOURCES
     assert made.version == __version__
