@@ -19,7 +19,7 @@ from newkinds import cli
 from newkinds.networks import NETWORKS
 from pictures import KNOWN, UNSORTED, write_pictures
 
-QUICK = ["--set", "pretrain.epochs=6", "--set", "discover.epochs=6", "--set", "discover.warmup_epochs=4"]
+QUICK = ["--set", "pretrain.epochs=25", "--set", "discover.epochs=6", "--set", "discover.warmup_epochs=4"]
 QUICK += ["--set", "count.max_kinds=6", "--set", "count.restarts=2"]
 
 
