@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from newkinds.api import discover
 from newkinds.evaluate import Scores
 from newkinds.progress import Progress
 from newkinds.result import Discovery
+from newkinds.runs import RunFolder
+from newkinds.version import __version__
 
 TRUE_KINDS = 5
 # What differs from the defaults, so that both runs end within a minute or so on two cores.
@@ -24,6 +27,8 @@ def demo_runs(out: Path, seed: int, progress: Progress) -> tuple[Discovery, Disc
     The run with the number given is left in `out`, the other beside it in `out`-auto.
     """
     auto = out.with_name(f"{out.name}-auto")
+    for folder in (auto, out):
+        _clear_other_demo(folder, seed)
     common: dict[str, Any] = {"seed": seed, "truth": "folders", "settings": SETTINGS, "progress": progress}
     progress.say("Digits 0 to 4 are known, 5 to 9 unsorted. First: how many new kinds are there, and which?")
     guessed = discover("digits:known", "digits:unsorted", out=auto, kinds="auto", **common)
@@ -45,6 +50,16 @@ def run_demo(out: Path, seed: int, progress: Progress, console: Console) -> None
     table.add_row("ACC of discovery (DTC)", _acc(guessed.scores), _acc(given.scores))
     console.print(table)
     console.print(f"report  {out / 'report' / 'index.html'}\nkinds   {out / 'kinds.csv'}", markup=False)
+
+
+def _clear_other_demo(folder: Path, seed: int) -> None:
+    """Remove a demo of another seed or version, so that the demo can be run again; nothing else is touched."""
+    if not (folder / "run.json").is_file():
+        return
+    run = RunFolder.open(folder)
+    ours = set(run.sources.values()) == {"digits:known", "digits:unsorted"}
+    if ours and (run.settings.seed != seed or run.version != __version__):
+        shutil.rmtree(folder)
 
 
 def _acc(scores: Scores | None) -> str:

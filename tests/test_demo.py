@@ -1,0 +1,53 @@
+"""The demo: what it prints and leaves, and that it can be run again."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from newkinds import demo
+from newkinds.errors import NewkindsError
+from newkinds.progress import QUIET
+
+QUICK = {
+    "count": {"max_kinds": 6, "restarts": 2, "splits": 2},
+    "pretrain": {"epochs": 5},
+    "discover": {"warmup_epochs": 1, "epochs": 1},
+}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SETTINGS", QUICK)
+
+
+def show(out: Path, seed: int) -> str:
+    stream = io.StringIO()
+    demo.run_demo(out, seed, QUIET, Console(file=stream, width=100))
+    return stream.getvalue()
+
+
+def test_the_demo_prints_a_table_and_leaves_two_runs_that_another_seed_replaces(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    shown = show(out, 0)
+    assert "new kinds (truly 5)" in shown
+    assert "ACC of k-means on the features" in shown
+    assert str(out / "report" / "index.html") in shown
+    first = (out / "kinds.csv").read_bytes()
+    assert len(first.splitlines()) == 897
+    assert (tmp_path / "demo-auto" / "count.json").is_file()
+    assert show(out, 0) == shown
+    assert (out / "kinds.csv").read_bytes() == first
+    show(out, 1)
+    assert (out / "kinds.csv").read_bytes() != first
+
+
+def test_a_folder_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "thesis.txt").write_text("precious")
+    with pytest.raises(NewkindsError):
+        show(tmp_path / "demo", 0)
+    assert (tmp_path / "demo" / "thesis.txt").read_text() == "precious"
