@@ -19,6 +19,7 @@ from newkinds.runs import RunFolder
 from newkinds.runs.weights import clustering_from_bytes
 
 PROBABILITIES = "features/probabilities.npy"
+EMBEDDING = "features/embedding.npy"
 PAGE = "report/index.html"
 
 
@@ -54,7 +55,7 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
         pixels=None if unsorted.is_embedding else unsorted.pixels,
         kinds=probabilities.argmax(axis=1).astype(np.int64),
         probabilities=probabilities,
-        features=run.get_array("features/embedding.npy"),
+        features=run.get_array(EMBEDDING),
         truth=tuple(scores["truth"]) if scores is not None else None,
         history=run.history(),
         count=run.get_json("count.json") if run.has("count.json") else None,

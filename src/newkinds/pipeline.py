@@ -14,7 +14,7 @@ from newkinds.count import count_kinds
 from newkinds.discover import cluster
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
-from newkinds.finished import PAGE, read_result, report_run, score_run
+from newkinds.finished import EMBEDDING, PAGE, PROBABILITIES, read_result, report_run, score_run
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
@@ -154,7 +154,7 @@ class Pipeline:
 
     def cluster(self, network: Network, kinds: int) -> None:
         """Run Algorithm 1 and keep the model, the probabilities and kinds.csv."""
-        if all(self.run.has(name) for name in (MODEL, "features/probabilities.npy", "kinds.csv")):
+        if all(self.run.has(name) for name in (MODEL, EMBEDDING, PROBABILITIES, "kinds.csv")):
             return
         checkpoints = self.run.checkpoints()
         found = cluster(
@@ -177,8 +177,8 @@ class Pipeline:
             )
         extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
         self.run.put(MODEL, clustering_to_bytes(found.network, extra, known_classes=list(self.known.classes)))
-        self.run.put_array("features/embedding.npy", apply(found.network, self.unsorted, call=found.network.embed))
-        self.run.put_array("features/probabilities.npy", found.probabilities)
+        self.run.put_array(EMBEDDING, apply(found.network, self.unsorted, call=found.network.embed))
+        self.run.put_array(PROBABILITIES, found.probabilities)
         columns = [str(kind) for kind in range(kinds)]
         self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
         checkpoints.clear()

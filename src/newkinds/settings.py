@@ -24,7 +24,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-VARIANTS = ("baseline", "pi")
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 AboveZero = Annotated[float, Field(gt=0)]
