@@ -36,21 +36,23 @@ def discover(
     seed: int | None = None,
     truth: str | Path | None = None,
     weights: str | Path | None = None,
+    data: str | Path | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     progress: Progress = QUIET,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
 
-    known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, or an ImageSet.
-    unsorted: a folder, an .npz file or an ImageSet; its labels, if any, are not looked at.
+    known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, an ImageSet, or a
+    name from `newkinds datasets`. unsorted: the same without kinds; its labels, if any, are not looked at.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
     kinds: the number of new kinds, or "auto" to estimate it. variant: "baseline" or "pi". network: a name from
     `newkinds networks`. weights: a network.safetensors to start from instead of pretraining.
+    data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
     """
     given = {"kinds": kinds, "discover.variant": variant, "network": network, "seed": seed}
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
-    return _pipeline(known, unsorted, out, chosen, truth, weights, progress).result()
+    return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress).result()
 
 
 def count(
@@ -61,6 +63,7 @@ def count(
     network: str | None = None,
     seed: int | None = None,
     weights: str | Path | None = None,
+    data: str | Path | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     progress: Progress = QUIET,
 ) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def count(
     """
     given = {"kinds": "auto", "network": network, "seed": seed}
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, progress)
     try:
         pipeline.kinds(pipeline.network())
         found: dict[str, Any] = pipeline.run.get_json("count.json")
@@ -80,26 +83,35 @@ def count(
         pipeline.run.close()
 
 
-def evaluate(run: str | Path, truth: str | Path, *, progress: Progress = QUIET) -> tuple[Scores, Scores]:
-    """Score a finished run against the truth and keep the scores in it.
+def evaluate(
+    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET
+) -> tuple[Scores, Scores]:
+    """Score a finished run against the truth and keep the scores in it. data: as in `discover`.
 
     Returns the scores of the kinds found and those of k-means on the features they started from.
     """
     folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, _unsorted(folder, progress)))
+    return score_run(folder, read_truth(truth, _unsorted(folder, data, progress)))
 
 
-def report(run: str | Path, *, progress: Progress = QUIET) -> Path:
-    """Make a run's page again and return it."""
+def report(run: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET) -> Path:
+    """Make a run's page again and return it. data: as in `discover`."""
     folder = RunFolder.open(Path(run))
-    report_run(folder, _unsorted(folder, progress), progress=progress)
+    report_run(folder, _unsorted(folder, data, progress), progress=progress)
     return folder.path / PAGE
 
 
-def predict_images(run: str | Path, images: Source, *, among: str = "all", progress: Progress = QUIET) -> Predictions:
-    """Return which kind, discovered or known, new pictures belong to."""
+def predict_images(
+    run: str | Path,
+    images: Source,
+    *,
+    among: str = "all",
+    data: str | Path | None = None,
+    progress: Progress = QUIET,
+) -> Predictions:
+    """Return which kind, discovered or known, new pictures belong to. data: as in `discover`."""
     folder = RunFolder.open(Path(run))
-    return predict(folder, _open_for(folder, images, progress), among=among, progress=progress)
+    return predict(folder, _open_for(folder, images, data, progress), among=among, progress=progress)
 
 
 def combine(settings: Settings | Mapping[str, Any] | str | Path | None, changes: Mapping[str, Any]) -> Settings:
@@ -117,18 +129,22 @@ def _pipeline(
     settings: Settings,
     truth: str | Path | None,
     weights: str | Path | None,
+    data: str | Path | None,
     progress: Progress,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     options = settings.images
+    shape: dict[str, Any] = {
+        "size": None if options.size == "auto" else options.size,
+        "largest": options.largest,
+        "fit": options.fit,
+        "max_pixels": options.max_pixels,
+        "progress": progress,
+    }
     pair = open_pair(
-        named(known) or known,
-        named(unsorted) or unsorted,
-        size=None if options.size == "auto" else options.size,
-        largest=options.largest,
-        fit=options.fit,
-        max_pixels=options.max_pixels,
-        progress=progress,
+        named(known, labelled=True, data=data, **shape) or known,
+        named(unsorted, data=data, **shape) or unsorted,
+        **shape,
     )
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
@@ -143,23 +159,23 @@ def _summary(images: ImageSet) -> str:
     return f"{images.source}: {len(images)} pictures, {shape}{skipped}"
 
 
-def _open_for(run: RunFolder, source: Source, progress: Progress) -> ImageSet:
+def _open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
     """Open pictures in the shape that a run's model takes."""
     network = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL))[0].network
     options = run.settings.images
-    return open_images(
-        named(source) or source,
-        size=None if network.name == "identity" else network.size,
-        channels=network.channels,
-        fit=options.fit,
-        max_pixels=options.max_pixels,
-        progress=progress,
-    )
+    shape: dict[str, Any] = {
+        "size": None if network.name == "identity" else network.size,
+        "channels": network.channels,
+        "fit": options.fit,
+        "max_pixels": options.max_pixels,
+        "progress": progress,
+    }
+    return open_images(named(source, data=data, **shape) or source, **shape)
 
 
-def _unsorted(run: RunFolder, progress: Progress) -> ImageSet:
+def _unsorted(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
     """Open a run's unsorted pictures again."""
-    images = _open_for(run, run.sources["unsorted"], progress)
+    images = _open_for(run, run.sources["unsorted"], data, progress)
     if images.names != read_result(run).names:
         raise RunError(
             f"The pictures in {images.source} are no longer those of the run in {run.path}.",

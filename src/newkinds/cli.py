@@ -36,15 +36,25 @@ app = typer.Typer(
 out = Console(highlight=False, soft_wrap=True)
 
 Known = Annotated[
-    str, typer.Argument(metavar="KNOWN", help="Sorted pictures: a folder with one folder a kind, or an .npz file.")
+    str,
+    typer.Argument(
+        metavar="KNOWN",
+        help="Sorted pictures: a folder with one folder a kind, an .npz file, or a name from `newkinds datasets`.",
+    ),
 ]
-Unsorted = Annotated[str, typer.Argument(metavar="UNSORTED", help="Unsorted pictures: a folder, or an .npz file.")]
+Unsorted = Annotated[
+    str, typer.Argument(metavar="UNSORTED", help="Unsorted pictures: a folder, an .npz file or such a name.")
+]
 Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Network = Annotated[str | None, typer.Option("--network", help="A name from `newkinds networks`; default: auto.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.")]
 Weights = Annotated[
     Path | None, typer.Option("--weights", help="A network.safetensors to start from, instead of pretraining.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="The folder that data sets called by name lie in; default: $NEWKINDS_DATA."),
 ]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
 Set = Annotated[
@@ -116,6 +126,7 @@ def discover(
         str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")
     ] = None,
     weights: Weights = None,
+    data: Data = None,
     settings: SettingsFile = None,
     set_: Set = None,
     quiet: Quiet = False,
@@ -128,7 +139,7 @@ def discover(
     given["kinds"] = _kinds(kinds)
     chosen = api.combine(settings, given)
     found = api.discover(
-        known, unsorted, out=folder, truth=truth, weights=weights, settings=chosen, progress=_progress(quiet)
+        known, unsorted, out=folder, truth=truth, weights=weights, data=data, settings=chosen, progress=_progress(quiet)
     )
     _show_discovery(found)
 
@@ -141,6 +152,7 @@ def count(
     network: Network = None,
     seed: Seed = None,
     weights: Weights = None,
+    data: Data = None,
     settings: SettingsFile = None,
     set_: Set = None,
     quiet: Quiet = False,
@@ -150,23 +162,26 @@ def count(
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
     chosen = api.combine(settings, _given(set_, {"network": network, "seed": seed}))
-    found = api.count(known, unsorted, out=folder, weights=weights, settings=chosen, progress=_progress(quiet))
+    found = api.count(
+        known, unsorted, out=folder, weights=weights, data=data, settings=chosen, progress=_progress(quiet)
+    )
     out.print(f"{found['k']} new kinds; curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
 
 
 @app.command()
 def predict(
     run: Run,
-    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, or an .npz file.")],
+    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, an .npz file or a name.")],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
+    data: Data = None,
     quiet: Quiet = False,
 ) -> None:
     """Say which discovered or known kind new pictures belong to.
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
-    found = api.predict_images(run, images, among=among, progress=_progress(quiet))
+    found = api.predict_images(run, images, among=among, data=data, progress=_progress(quiet))
     if to is None:
         sys.stdout.write(found.table().decode())
     else:
@@ -178,23 +193,24 @@ def predict(
 def evaluate(
     run: Run,
     truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    data: Data = None,
     quiet: Quiet = False,
 ) -> None:
     """Score a run against the truth: ACC, NMI, ARI, error in the number of kinds.
 
     Example: newkinds evaluate runs/shop --truth folders
     """
-    found, baseline = api.evaluate(run, truth, progress=_progress(quiet))
+    found, baseline = api.evaluate(run, truth, data=data, progress=_progress(quiet))
     _show_scores(found, baseline)
 
 
 @app.command()
-def report(run: Run, quiet: Quiet = False) -> None:
+def report(run: Run, data: Data = None, quiet: Quiet = False) -> None:
     """Make the page of a run again.
 
     Example: newkinds report runs/shop
     """
-    out.print(str(api.report(run, progress=_progress(quiet))), markup=False)
+    out.print(str(api.report(run, data=data, progress=_progress(quiet))), markup=False)
 
 
 @app.command()

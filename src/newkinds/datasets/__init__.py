@@ -1,21 +1,60 @@
-"""Sets of pictures that are known by name, `NAME:PART`, wherever a folder is taken."""
+"""Sets of pictures that are known by name, `NAME` or `NAME:PART`, wherever a folder is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 
-from newkinds.datasets.digits import digits
+from newkinds.datasets.dataset import ROOT, Dataset, Request, data_root
+from newkinds.datasets.digits import DIGITS
+from newkinds.datasets.omniglot import OMNIGLOT
+from newkinds.errors import UsageError
+from newkinds.images.decode import MAX_PIXELS
 from newkinds.images.imageset import ImageSet
+from newkinds.images.store import LARGEST
+from newkinds.progress import QUIET, Progress
 
-DATASETS: dict[str, Callable[[str], ImageSet]] = {"digits": digits}
+DATASETS: dict[str, Dataset] = {one.name: one for one in (DIGITS, OMNIGLOT)}
 
 
-def named(source: object) -> ImageSet | None:
-    """Return the set of pictures called `source`, or None if it is not written NAME:PART with a name known here."""
-    if not isinstance(source, str) or source.split(":")[0] not in DATASETS or ":" not in source:
+def named(
+    source: object,
+    *,
+    labelled: bool = False,
+    data: str | Path | None = None,
+    size: int | None = None,
+    channels: int | None = None,
+    largest: int = LARGEST,
+    fit: str = "crop",
+    max_pixels: int = MAX_PIXELS,
+    progress: Progress = QUIET,
+) -> ImageSet | None:
+    """Return the set of pictures called `source`, or None if it is not a NAME or NAME:PART known here.
+
+    A bare name stands for the paper's labelled part where `labelled`, otherwise for its unlabelled part; a folder of
+    just that name comes first. What has a part behind it is always the data set, and a `Path` never is one.
+
+    data: the folder that the data sets lie in, default $NEWKINDS_DATA. size, channels: what the data sets that are
+    files of pictures are brought to; arrays are what they are. The rest is as in `newkinds.images.open_images`.
+    """
+    if not isinstance(source, str):
         return None
-    name, part = source.split(":", 1)
-    return DATASETS[name](part)
+    name, colon, part = source.partition(":")
+    dataset = DATASETS.get(name)
+    if dataset is None or (not colon and Path(source).exists()):
+        return None
+    if not colon:
+        part = _default_part(dataset, labelled)
+    return dataset.open(part, Request(data_root(data), size, channels, largest, fit, max_pixels, progress))
 
 
-__all__ = ["DATASETS", "named"]
+def _default_part(dataset: Dataset, labelled: bool) -> str:
+    chosen = dataset.known if labelled else dataset.unsorted
+    if chosen is None:
+        raise UsageError(
+            f"{dataset.name!r} has several parts to discover kinds in. {dataset.choose}",
+            hint=f"Say which, as {dataset.name}:PART.",
+        )
+    return chosen
+
+
+__all__ = ["DATASETS", "ROOT", "Dataset", "named"]

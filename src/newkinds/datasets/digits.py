@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
+from newkinds.datasets.dataset import Dataset, Request
 from newkinds.errors import unknown_name
 from newkinds.images.imageset import ImageSet, fingerprint
 
@@ -12,8 +13,8 @@ PARTS = {"known": range(5), "unsorted": range(5, 10)}
 INK = 16  # the published pictures have 17 levels
 
 
-def digits(part: str) -> ImageSet:
-    """Return the digits 0 to 4 ("known") or 5 to 9 ("unsorted"), with their labels."""
+def digits(part: str, request: Request | None = None) -> ImageSet:
+    """Return the digits 0 to 4 ("known") or 5 to 9 ("unsorted"), with their labels; nothing of the request matters."""
     if part not in PARTS:
         raise unknown_name("part of the digits", part, PARTS)
     data = load_digits()
@@ -24,3 +25,13 @@ def digits(part: str) -> ImageSet:
     classes = tuple(map(str, PARTS[part]))
     mark = fingerprint(pixels, names, labels, classes)
     return ImageSet(pixels, names, labels, classes, f"digits:{part}", mark)
+
+
+DIGITS = Dataset(
+    name="digits",
+    title="The digits that come with scikit-learn",
+    parts={"known": "the digits 0 to 4", "unsorted": "the digits 5 to 9"},
+    known="known",
+    unsorted="unsorted",
+    open=digits,
+)
