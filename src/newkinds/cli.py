@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from newkinds import api
+from newkinds.datasets import DATASETS
 from newkinds.demo import run_demo
 from newkinds.errors import NewkindsError, UsageError
 from newkinds.evaluate import Scores
@@ -223,6 +224,23 @@ def networks() -> None:
     for name, entry in NETWORKS.items():
         table.add_row(name, entry.description)
     out.print(table)
+
+
+@app.command()
+def datasets() -> None:
+    """List the data sets that can be given by name: their parts, what they need below --data, and where to get it.
+
+    Example: newkinds datasets
+    """
+    for one in DATASETS.values():
+        out.print(f"[bold]{one.name}[/]  {one.title}{', ' if one.address else ''}{one.address}")
+        defaults = {one.known: " (KNOWN by default)", one.unsorted: " (UNSORTED by default)"}
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for part, about in one.parts.items():
+            table.add_row(f"  {one.name}:{part}", about + defaults.get(part, ""))
+        if one.needs:
+            table.add_row("  needs", one.needs)
+        out.print(table)
 
 
 @app.command("settings")

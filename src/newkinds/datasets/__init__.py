@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from newkinds.datasets.cifar import DATASET10, DATASET100
 from newkinds.datasets.dataset import ROOT, Dataset, Request, data_root
 from newkinds.datasets.digits import DIGITS
+from newkinds.datasets.imagenet import IMAGENET
 from newkinds.datasets.omniglot import OMNIGLOT
+from newkinds.datasets.svhn import SVHN
 from newkinds.errors import UsageError
 from newkinds.images.decode import MAX_PIXELS
 from newkinds.images.imageset import ImageSet
 from newkinds.images.store import LARGEST
 from newkinds.progress import QUIET, Progress
 
-DATASETS: dict[str, Dataset] = {one.name: one for one in (DIGITS, OMNIGLOT)}
+DATASETS: dict[str, Dataset] = {one.name: one for one in (DIGITS, OMNIGLOT, DATASET10, DATASET100, SVHN, IMAGENET)}
 
 
 def named(

@@ -40,7 +40,7 @@ class Dataset:
     title, address: the publisher's name for it and where it is to be had, "" for what needs no download.
     parts: what each part is. known, unsorted: the part that the bare name stands for where known and where unsorted
     pictures are taken; None where one has to be chosen, and then `choose` says from what.
-    needs: what it needs below the root, each with the places that are looked into.
+    needs: what it needs below the root, in words; all the places that are looked into stand in the error.
     open: reads a part.
     """
 
@@ -51,7 +51,7 @@ class Dataset:
     unsorted: str | None
     open: Callable[[str, Request], ImageSet]
     address: str = ""
-    needs: Sequence[Sequence[str]] = ()
+    needs: str = ""
     choose: str = ""
 
 
@@ -77,7 +77,7 @@ class Publisher:
         for place in places:
             if (request.root / place).exists():
                 return request.root / place
-        raise self.error(f"{self.title} is not in {request.root}: looked for {' and '.join(places)}.")
+        raise self.error(f"{self.title} is not in {request.root}: looked for {' or '.join(places)}.")
 
     def error(self, what: str) -> DataError:
         """Return the error for a copy of the data that cannot be used."""

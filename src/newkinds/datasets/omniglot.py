@@ -125,5 +125,5 @@ OMNIGLOT = Dataset(
     choose=f"The evaluation alphabets: {', '.join(EVALUATION)}.",
     open=omniglot,
     address=PUBLISHER.address,
-    needs=tuple(PLACES.values()),
+    needs="omniglot-py/images_background and omniglot-py/images_evaluation, or those two without the folder around",
 )
