@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,23 @@ from newkinds.discover import cluster
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
 from newkinds.finished import EMBEDDING, PAGE, PROBABILITIES, read_result, report_run, score_run
+from newkinds.given import given_network, open_given
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import Network
+from newkinds.networks import Foreign, Network
 from newkinds.predict import MODEL, kinds_csv, prototypes
 from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
-from newkinds.resolve import resolved
+from newkinds.resolve import resolved, why_loss
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 from newkinds.runs.files import digest
-from newkinds.runs.weights import clustering_to_bytes, network_from_bytes, network_to_bytes, read_network
+from newkinds.runs.weights import clustering_to_bytes, network_from_bytes, network_to_bytes
 from newkinds.settings import Settings
 from newkinds.truth import as_numbers, read_truth
+
+NETWORK = "network.safetensors"
 
 
 class Pipeline:
@@ -42,6 +46,7 @@ class Pipeline:
         settings: Settings,
         *,
         weights: Path | None = None,
+        foreign: Foreign | None = None,
         truth: str | Path | None = None,
         progress: Progress = QUIET,
     ) -> None:
@@ -56,18 +61,24 @@ class Pipeline:
         self.unsorted = unsorted
         self.progress = progress
         self.truth = None if truth is None else read_truth(truth, unsorted)
-        self.weights = None if weights is None else read_network(weights)[0]
+        self.weights = given_network(settings, known, weights, foreign)
         self.accelerator = Accelerator()
         self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu")
         self.trained, self.probes = self._split_known()
         data = {
             "known": _about(known),
             "unsorted": _about(unsorted),
-            "weights": digest(weights.read_bytes()) if weights else None,
+            "weights": self._digest_of_weights(weights),
         }
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         torch.set_num_threads(self.run.threads)
+
+    def _digest_of_weights(self, file: Path | None) -> str | None:
+        """Return what tells the given weights apart: a function may return others the next time."""
+        if self.weights is None:
+            return None
+        return digest(network_to_bytes(self.weights) if file is None else file.read_bytes())
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
@@ -86,35 +97,9 @@ class Pipeline:
 
     def network(self) -> Network:
         """Train f on the known kinds, or take it from the run or from the weights given."""
-        name = "network.safetensors"
-        if not self.run.has(name):
-            if self.weights is not None:
-                self.run.put(name, network_to_bytes(self.weights))
-            else:
-                self._pretrain(name)
-        network, about = network_from_bytes(self.run.get(name), str(self.run.path / name))
-        if "held_out_accuracy" in about:
-            self.progress.say(
-                f"Known kinds: accuracy {about['held_out_accuracy']:.3f} on {about['held_out']} pictures kept back, "
-                f"network {network.name}."
-            )
-        return network.to(self.accelerator.device)
-
-    def _pretrain(self, name: str) -> None:
-        found = pretrain(
-            self.trained,
-            self.settings.pretrain,
-            network=self.settings.network,
-            seed=self.settings.seed,
-            accelerator=self.accelerator,
-            checkpoints=self.run.checkpoints(),
-            log=self.run.log,
-            progress=self.progress,
-        )
-        about: dict[str, Any] = {"classes": list(self.trained.classes)}
-        if found.network.has_weights:
-            about |= {"held_out_accuracy": found.held_out_accuracy, "held_out": len(found.held_out)}
-        self.run.put(name, network_to_bytes(found.network, **about))
+        if self.weights is not None and not self.run.has(NETWORK):
+            self.run.put(NETWORK, network_to_bytes(self.weights))
+        return pretrained(self.run, self.trained, self.settings, self.accelerator, self.progress)
 
     def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
         """Return f's features of a set of pictures."""
@@ -199,9 +184,58 @@ class Pipeline:
             self.features(network, "unsorted", self.unsorted)
             self.cluster(network, self.kinds(network))
             self.score_and_report()
-            return read_result(self.run)
+            return replace(read_result(self.run), network=self.settings.network)
         finally:
             self.run.close()
+
+
+def pretrained(
+    run: RunFolder, known: ImageSet, settings: Settings, accelerator: Accelerator, progress: Progress = QUIET
+) -> Network:
+    """Return the network of a run, trained on `known` first if it is not there yet."""
+    if not run.has(NETWORK):
+        progress.say(f"Learning by the {settings.pretrain.loss} loss: {why_loss(settings.pretrain, known)}.")
+        found = pretrain(
+            known,
+            settings.pretrain,
+            network=settings.network,
+            network_size=None if settings.network_size == "auto" else settings.network_size,
+            seed=settings.seed,
+            accelerator=accelerator,
+            checkpoints=run.checkpoints(),
+            log=run.log,
+            progress=progress,
+        )
+        about: dict[str, Any] = {"classes": list(known.classes)}
+        if found.network.has_weights:
+            about |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
+            about |= {"epochs": found.epochs, "seed": settings.seed}
+        run.put(NETWORK, network_to_bytes(found.network, **about))
+    where = str(run.path / NETWORK)
+    network, about = network_from_bytes(run.get(NETWORK), where, admitted=settings.network)
+    for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
+        if measure in about:
+            progress.say(
+                f"Known kinds: {words} {about[measure]:.3f} on {about['held_out']} pictures kept back, network "
+                f"{network.name}."
+            )
+    return network.to(accelerator.device)
+
+
+def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progress = QUIET) -> Path:
+    """Train f on the known kinds in a run folder of its own, and return the file of its weights."""
+    check_known(known)
+    accelerator = Accelerator()
+    given = given_network(settings, known, None, open_given(settings, None))
+    settings = resolved(settings, known, given, accelerator.device.type != "cpu")
+    run = RunFolder.start(out, settings, {"known": _about(known)}, {"known": known.source}, progress)
+    try:
+        torch.set_num_threads(run.threads)
+        pretrained(run, known, settings, accelerator, progress)
+        run.checkpoints().clear()
+        return run.path / NETWORK
+    finally:
+        run.close()
 
 
 def _about(images: ImageSet) -> dict[str, Any]:

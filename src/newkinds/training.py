@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
+from newkinds.parallel import gathered, is_writer, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
 from newkinds.settings import Optimiser
@@ -53,6 +54,7 @@ class Task(ABC):
     names: Sequence[str]  # of the items, for errors
     batch_size: int
     seed: int
+    views: int = 1  # how many inputs each item gives
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Return the optimiser's parameter groups, each with its learning rate."""
@@ -65,8 +67,15 @@ class Task(ABC):
         return np.array_split(order, max(1, n_batches))
 
     @abstractmethod
-    def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the loss of a batch as "loss", and beside it the parts it is made of."""
+    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
+        """Return what the network takes for some items, (views * B, ...): one view of all, below it the next."""
+
+    @abstractmethod
+    def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        """Return the loss of a batch as "loss", and beside it the parts it is made of.
+
+        outputs: what the network gave for all inputs of the batch, (views * B, ...).
+        """
 
     def set_mode(self) -> None:
         """Put the network into the mode that it is trained in."""
@@ -75,6 +84,10 @@ class Task(ABC):
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Do what is due after an epoch (counted over all phases) and return what to log."""
         return {}
+
+    def settled(self) -> bool:
+        """Return whether there is nothing more to be gained, so that the epochs left can be spared."""
+        return False
 
     def state(self) -> dict[str, Tensor]:
         """Return what the task must get back, beside its network's weights, to go on."""
@@ -107,41 +120,51 @@ def train(
     log: Callable[[Record], None] = lambda record: None,
     progress: Progress = QUIET,
 ) -> None:
-    """Run all phases of a task, from its last checkpoint if there is one."""
+    """Run all phases of a task, from its last checkpoint if there is one, until the last epoch or until it settles."""
     accelerator = accelerator or Accelerator()
-    task.module = accelerator.prepare_model(task.module)
-    kept = checkpoints.load(task.stage) if checkpoints else None
-    done = kept[0] if kept else 0
-    total = sum(phase.epochs for phase in phases)
-    n_batches = len(task.batches(0))
-    with progress.step(task.title, total * n_batches, done=done * n_batches) as step:
-        first = 0
-        for phase in phases:
-            optimiser = make_optimiser(phase.optimiser, task.parameter_groups(phase.optimiser))
-            if kept and first < done <= first + phase.epochs:
-                _restore(task, optimiser, kept[1])
-            for epoch in range(max(first, done), first + phase.epochs):
-                for group in optimiser.param_groups:
-                    group["lr"] = group["base"] * phase.rate(epoch - first)
-                record = _epoch(task, optimiser, accelerator, epoch, step)
-                last = epoch + 1 == first + phase.epochs
-                record |= task.epoch_done(phase, epoch, last)
-                _check_weights(task, epoch)
-                log({"stage": task.stage, "phase": phase.name, "epoch": epoch, **record})
-                step.advance(0, note=f"epoch {epoch + 1}/{total}, {_note(record)}")
-                if checkpoints and checkpoints.due() and epoch + 1 < total:
-                    checkpoints.save(task.stage, epoch + 1, _capture(task, optimiser))
-            first += phase.epochs
-    task.module = accelerator.unwrap_model(task.module)
+    # The task keeps its own module: what accelerate makes of it is for the steps only.
+    with shared_batch_norm(task.module):
+        forward = accelerator.prepare_model(task.module)
+        kept = checkpoints.load(task.stage) if checkpoints else None
+        done = kept[0] if kept else 0
+        total = sum(phase.epochs for phase in phases)
+        n_batches = len(task.batches(0))
+        with progress.step(task.title, total * n_batches, done=done * n_batches) as step:
+            first = 0
+            for phase in phases:
+                optimiser = make_optimiser(phase.optimiser, task.parameter_groups(phase.optimiser))
+                if kept and first < done <= first + phase.epochs:
+                    _restore(task, optimiser, kept[1])
+                for epoch in range(max(first, done), first + phase.epochs):
+                    for group in optimiser.param_groups:
+                        group["lr"] = group["base"] * phase.rate(epoch - first)
+                    record = _epoch(task, forward, optimiser, accelerator, epoch, step)
+                    record |= task.epoch_done(phase, epoch, last_of_phase=epoch + 1 == first + phase.epochs)
+                    _check_weights(task, epoch)
+                    log({"stage": task.stage, "phase": phase.name, "epoch": epoch, **record})
+                    step.advance(0, note=f"epoch {epoch + 1}/{total}, {_note(record)}")
+                    if task.settled():
+                        return
+                    if checkpoints and is_writer() and checkpoints.due() and epoch + 1 < total:
+                        checkpoints.save(task.stage, epoch + 1, _capture(task, optimiser))
+                first += phase.epochs
 
 
-def _epoch(task: Task, optimiser: torch.optim.Optimizer, accelerator: Accelerator, epoch: int, step: Step) -> Record:
+def _epoch(
+    task: Task,
+    forward: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    accelerator: Accelerator,
+    epoch: int,
+    step: Step,
+) -> Record:
     """Go once over all batches and return the mean losses."""
     task.set_mode()
     sums: dict[str, Tensor] = {}
     count = 0
     for items in task.batches(epoch):
-        losses = task.losses(items, epoch)
+        outputs = gathered(forward(task.inputs(share(items), epoch)), len(items), task.views)
+        losses = task.losses(outputs, items, epoch)
         if not torch.isfinite(losses["loss"]):
             raise _not_finite(task, f"The loss of a batch in epoch {epoch} is {losses['loss'].item()}", items)
         optimiser.zero_grad(set_to_none=True)
@@ -204,3 +227,8 @@ def _restore(task: Task, optimiser: torch.optim.Optimizer, tensors: Mapping[str,
         number, key = name.split(".", 1)
         state.setdefault(int(number), {})[key] = value
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    for weights, values in optimiser.state.items():
+        for key, value in values.items():
+            # In the order of the weights' own memory, as it was: other strides may round otherwise.
+            if isinstance(value, Tensor) and value.shape == weights.shape:
+                values[key] = torch.empty_like(weights).copy_(value)

@@ -42,10 +42,11 @@ class VGG6(Backbone):
         super().__init__()
         layers: list[nn.Module] = []
         for width in widths:
-            layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True)]
+            layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)]
             if size // 2 >= grid:
                 layers.append(nn.MaxPool2d(2))
                 size //= 2
+            layers.append(nn.ReLU(True))  # after the pooling: the same values, a quarter of the work
             channels = width
         if size != grid:
             layers.append(nn.AdaptiveAvgPool2d(grid))

@@ -6,103 +6,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from accelerate import Accelerator
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from newkinds.features import apply, device_of
-from newkinds.images.augment import augment, policy
+from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network, default_network
+from newkinds.pretrain.tasks import TASKS
 from newkinds.progress import QUIET, Progress
-from newkinds.randomness import generator, seeded_torch
+from newkinds.randomness import generator
 from newkinds.resolve import resolved_pretrain
 from newkinds.settings import Pretrain
-from newkinds.training import Checkpoints, Phase, Record, Task, train
+from newkinds.training import Checkpoints, Phase, Record, train
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """A trained f, and its accuracy on the pictures of the known kinds that were kept back."""
+    """A trained f, and how well it does on the pictures of the known kinds that were kept back.
 
-    network: Network
-    held_out_accuracy: float
-    held_out: NDArray[np.int64]  # which pictures of the known set those are
-    epochs: int
-
-
-class Classifier(nn.Module):
-    """f and a head of logits over the known kinds."""
-
-    def __init__(self, network: Network, classes: int) -> None:
-        super().__init__()
-        self.network = network
-        self.head = network.backbone.make_head(classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits (B, classes)."""
-        logits: Tensor = self.head(self.network(x))
-        return logits
-
-
-class ClassifierTask(Task):
-    """Cross-entropy on augmented pictures of the known kinds.
-
-    With `quarter_turns`, each kind turned by 90, 180 and 270 degrees is a kind of its own: with few known kinds, f
-    otherwise forgets what it does not need to tell them apart, which is what new kinds are told apart by. Item i is
-    then picture i % N, turned i // N times, and its label is its kind's number + i // N times the number of kinds.
+    score: 0 to 1, not a number where there was nothing to train. measure: what it is, "held_out_accuracy" or, after a
+    metric loss, "few_shot_accuracy". held_out: which pictures of the known set were kept back. loss: by its name.
     """
 
-    stage = "pretrain"
-    title = "Learning the known kinds"
-
-    def __init__(
-        self,
-        network: Network,
-        images: ImageSet,
-        kept: NDArray[np.int64],
-        held_out: NDArray[np.int64],
-        settings: Pretrain,
-        seed: int,
-    ) -> None:
-        assert images.labels is not None
-        turns = 4 if settings.quarter_turns else 1
-        self.classes = len(images.classes)
-        with seeded_torch(seed, "head"):
-            self.module: nn.Module = Classifier(network, self.classes * turns)
-        self.images = images
-        self.kept = kept  # which pictures are trained on; a copy of them would double the memory
-        self.held_out = images.select(held_out)
-        self.names = tuple(images.names[i] for i in kept) * turns
-        self.labels = torch.from_numpy(images.labels[kept])
-        self.smoothing = settings.label_smoothing
-        self.how = policy(settings.augmentation, images.size)
-        self.batch_size = settings.batch_size
-        self.seed = seed
-
-    def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the cross-entropy of a batch."""
-        device = device_of(self.module)
-        pictures, turns = items % len(self.kept), items // len(self.kept)
-        pixels = torch.from_numpy(self.images.pixels[self.kept[pictures]]).to(device)
-        views = augment(pixels, items, self.how, seed=self.seed, epoch=epoch)
-        for turn in np.unique(turns[turns > 0]):
-            turned = torch.from_numpy(turns == turn).to(device)
-            views[turned] = torch.rot90(views[turned], int(turn), dims=(2, 3))
-        logits = self.module(views)
-        labels = (self.labels[torch.from_numpy(pictures)] + self.classes * torch.from_numpy(turns)).to(device)
-        return {"loss": F.cross_entropy(logits, labels, label_smoothing=self.smoothing)}
-
-    def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
-        """Measure the accuracy on the pictures kept back."""
-        return {"held_out_accuracy": self.accuracy()}
-
-    def accuracy(self) -> float:
-        """Return the share of kept-back pictures, upright, whose kind is found right among the known ones."""
-        logits = apply(self.module, self.held_out)[:, : self.classes]
-        return float((logits.argmax(axis=1) == self.held_out.labels).mean())
+    network: Network
+    score: float
+    measure: str
+    held_out: NDArray[np.int64]
+    loss: str
+    epochs: int
 
 
 def pretrain(
@@ -110,27 +41,50 @@ def pretrain(
     settings: Pretrain,
     *,
     network: str = "auto",
+    network_size: int | None = None,
     seed: int = 0,
     accelerator: Accelerator | None = None,
     checkpoints: Checkpoints | None = None,
     log: Callable[[Record], None] = lambda record: None,
     progress: Progress = QUIET,
 ) -> Pretraining:
-    """Train the network called `network` on the known kinds and return it with its held-out accuracy."""
+    """Train the network called `network` on the known kinds and return it with its score on pictures kept back.
+
+    network_size: the side that pictures are brought to before they enter it; default: its own, or theirs.
+    """
     accelerator = accelerator or Accelerator()
     settings = resolved_pretrain(settings, known)
     if network == "auto":
         network = default_network(known.channels, known.size, known.is_embedding, accelerator.device.type != "cpu")
     kept, held_out = split_held_out(known, settings.held_out, seed)
-    model = build_network(network, known.channels, known.size, seed)
+    model = build_network(
+        network, known.channels, known.size, seed, network_size=network_size, admitted=network
+    )
+    task_type = TASKS[settings.loss]
     if not model.has_weights:
-        return Pretraining(model, float("nan"), held_out, epochs=0)
+        return Pretraining(model, float("nan"), task_type.measure, held_out, settings.loss, epochs=0)
+    if task_type is not TASKS["cross-entropy"]:
+        _check_episodes(known, kept, settings)
     model.normalise_by(known.pixels, kept)
-    task = ClassifierTask(model, known, kept, held_out, settings, seed)
+    task = task_type(model, known, kept, held_out, settings, seed)
     assert isinstance(settings.epochs, int)
     phases = [Phase("main", settings.epochs, settings)]
     train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)
-    return Pretraining(model, task.accuracy(), held_out, settings.epochs)
+    return Pretraining(model, task.finish(), task.measure, held_out, settings.loss, settings.epochs)
+
+
+def _check_episodes(known: ImageSet, kept: NDArray[np.int64], settings: Pretrain) -> None:
+    """Refuse episodes that ask a kind for more pictures than it has, or for a single kind."""
+    assert known.labels is not None and isinstance(settings.support, int) and isinstance(settings.query, int)
+    counts = np.bincount(known.labels[kept], minlength=len(known.classes))
+    smallest = int(counts.argmin())
+    need = settings.support + settings.query
+    if counts[smallest] < need:
+        raise DataError(
+            f"An episode takes {need} pictures of each kind ({settings.support} support + {settings.query} query), but "
+            f"the kind {known.classes[smallest]!r} has {counts[smallest]} to train on.",
+            hint="Lower pretrain.support or pretrain.query, leave them out, or use --set pretrain.loss=cross-entropy.",
+        )
 
 
 def split_held_out(known: ImageSet, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

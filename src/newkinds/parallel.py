@@ -1,0 +1,166 @@
+"""Several processes on one run, started by torchrun: who has which share, and how the shares come together.
+
+Every process holds all pictures and asks for the same batches. It computes its own share of each, and the outputs of
+the network, which are small, are gathered before the loss: so a loss sees the whole batch, as with one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional as differentiable
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from newkinds.errors import UsageError
+
+T = TypeVar("T")
+
+
+def processes() -> int:
+    """Return how many processes work on the run."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Return this process's number; the first, 0, is the one that writes."""
+    return dist.get_rank() if processes() > 1 else 0
+
+
+def is_writer() -> bool:
+    """Return whether this process is the one that writes and speaks."""
+    return rank() == 0
+
+
+def wait_for_all() -> None:
+    """Return when every process has come here."""
+    if processes() > 1:
+        dist.barrier()
+
+
+def share(items: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return this process's part of a batch: neighbouring items, of nearly the same number for each process."""
+    if len(items) < processes():
+        raise UsageError(
+            f"{processes()} processes cannot share a batch of {len(items)} pictures.",
+            hint=f"Start at most {len(items)} processes, or raise the batch size.",
+        )
+    return np.array_split(items, processes())[rank()]
+
+
+def gathered(outputs: Tensor, total: int, views: int = 1) -> Tensor:
+    """Return the outputs of a whole batch from every process's share of them; gradients flow back to each.
+
+    outputs: (views * b, ...), the views of a share one below the other; total: the whole batch's number B of items.
+
+    Returns (views * B, ...). The gradient that each process gets is summed over the processes.
+    """
+    if processes() == 1:
+        return outputs
+    sizes = [len(part) for part in np.array_split(np.arange(total), processes())]
+    parts = outputs.reshape(views, -1, *outputs.shape[1:])
+    missing = max(sizes) - parts.shape[1]
+    padded = torch.cat([parts, parts[:, :1].expand(-1, missing, *parts.shape[2:])], dim=1) if missing else parts
+    everyone = differentiable.all_gather(padded.contiguous())
+    whole = torch.cat([part[:, :size] for part, size in zip(everyone, sizes, strict=True)], dim=1)
+    return whole.reshape(-1, *outputs.shape[1:])
+
+
+def gathered_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the rows of all processes, one below the other, in their order."""
+    if processes() == 1:
+        return rows
+    return np.concatenate(_everyones(rows))
+
+
+def from_writer(value: T) -> T:
+    """Return the writer's value on every process."""
+    if processes() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def check_same(values: dict[str, Any]) -> None:
+    """Raise an error on every process if they do not all have the same values."""
+    everyone = _everyones(values)
+    for number, theirs in enumerate(everyone):
+        differing = [key for key in sorted(everyone[0].keys() | theirs.keys()) if everyone[0].get(key) != theirs.get(key)]
+        if differing:
+            key = differing[0]
+            raise UsageError(
+                f"The processes see different data or settings: {', '.join(differing)}; {key} is "
+                f"{everyone[0].get(key)!r} in process 0 and {theirs.get(key)!r} in process {number}.",
+                hint="Start every process with the same command, the same files and the same version.",
+            )
+
+
+def _everyones(value: T) -> list[T]:
+    if processes() == 1:
+        return [value]
+    box: list[T | None] = [None] * processes()
+    dist.all_gather_object(box, value)
+    return cast(list[T], box)
+
+
+@contextmanager
+def shared_batch_norm(module: nn.Module) -> Iterator[None]:
+    """Let batch norm see the statistics of the whole batch, not of each process's share, while the context lasts."""
+    replaced: list[tuple[nn.Module, str, nn.Module]] = []
+    if processes() > 1:
+        for parent in list(module.modules()):
+            for name, layer in list(parent.named_children()):
+                if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+                    replaced.append((parent, name, layer))
+                    setattr(parent, name, _SharedBatchNorm(layer))
+    try:
+        yield
+    finally:
+        for parent, name, layer in replaced:
+            layer.train(getattr(parent, name).training)
+            setattr(parent, name, layer)
+
+
+class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """Batch norm over all processes' shares; it shares the weights and the statistics of the layer it stands in for.
+
+    torch has one of its own, for GPUs only.
+    """
+
+    def __init__(self, layer: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
+        super().__init__(layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats)
+        self.weight, self.bias = layer.weight, layer.bias
+        self.running_mean, self.running_var = layer.running_mean, layer.running_var
+        self.num_batches_tracked = layer.num_batches_tracked
+        self.train(layer.training)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Take whatever the layer took."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x (B, C, ...) normalised over the whole batch."""
+        if not self.training:
+            return super().forward(x)
+        axes = [axis for axis in range(x.ndim) if axis != 1]
+        # Mean first, then the squares of what is left: one pass with E[x^2] - E[x]^2 loses digits.
+        count = torch.tensor([x.numel() / x.shape[1]], device=x.device)
+        dist.all_reduce(count)
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        mean = differentiable.all_reduce(x.sum(dim=axes)) / count
+        centred = x - mean.view(shape)
+        variance = differentiable.all_reduce(centred.square().sum(dim=axes)) / count
+        if self.running_mean is not None and self.running_var is not None:
+            assert self.num_batches_tracked is not None
+            self.num_batches_tracked.add_(1)
+            momentum = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.detach(), momentum)
+                self.running_var.lerp_(variance.detach() * (count / (count - 1)), momentum)
+        y = centred * torch.rsqrt(variance + self.eps).view(shape)
+        return y * self.weight.view(shape) + self.bias.view(shape) if self.affine else y
