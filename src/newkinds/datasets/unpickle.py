@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from newkinds.errors import DataError
 
-_NUMPY = ("numpy.core.multiarray", "numpy._core.multiarray")  # as it was called when the file was written
+_NUMPY = ("numpy.core", "numpy._core")  # as it was called when the file was written
 _MADE = {
-    **{f"{module}._reconstruct": "array" for module in _NUMPY},
+    **{f"{module}.multiarray._reconstruct": "array" for module in _NUMPY},
+    **{f"{module}.numeric._frombuffer": "filled array" for module in _NUMPY},  # since protocol 5
     "numpy.ndarray": "ndarray",
     "numpy.dtype": "dtype",
-    "_codecs.encode": "encode",  # how Python 3 writes bytes for Python 2
+    "_codecs.encode": "encode",  # how Python 3 writes bytes for Python 2, and when there are none:
+    "__builtin__.bytes": "bytes",
 }
 _DTYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
 _KEYS = (str, bytes, int)
@@ -74,10 +76,12 @@ class _Array:
 
     def build(self, state: Any) -> None:
         _, shape, dtype, fortran, content = state
+        self.fill(content, dtype, shape, "F" if fortran else "C")
+
+    def fill(self, content: Any, dtype: Any, shape: Any, order: Any) -> None:
         if not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
             raise UnpickleError("its pickle holds an array of objects, which are not read")
-        flat = np.frombuffer(content, dtype.dtype)
-        self.array = flat.reshape(shape, order="F" if fortran else "C")
+        self.array = np.frombuffer(content, dtype.dtype).reshape(shape, order=order)
 
 
 class _Machine:
@@ -148,6 +152,11 @@ class _Machine:
         meaning = called.meaning if isinstance(called, _Name) else type(called).__name__
         if meaning == "array" and arguments[0] == _Name("ndarray"):
             self.stack.append(_Array())
+        elif meaning == "filled array":
+            self.stack.append(_Array())
+            self.stack[-1].fill(*arguments)
+        elif meaning == "bytes" and arguments == ():
+            self.stack.append(b"")
         elif meaning == "dtype" and _text(arguments[0]) in _DTYPES:
             self.stack.append(_Dtype(_text(arguments[0])))
         elif meaning == "encode" and arguments[1] in ("latin1", "latin-1"):
@@ -202,7 +211,7 @@ _PUSHED: dict[str, Callable[[Any], Any]] = {
     "EMPTY_TUPLE": lambda _: (),
     **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "LONG4"), int),
     **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), str),
-    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"), bytes),
+    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), bytes),
     # Python 2 knows no difference between text and bytes; pickletools shows both as text.
     **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING"), lambda text: text.encode("latin-1")),
 }
