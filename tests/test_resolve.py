@@ -52,7 +52,7 @@ def test_what_was_said_stays() -> None:
         "kinds": 4,
     }
     chosen = resolve(known(), said)
-    assert chosen == Settings().with_changes({**said, "images.size": 32})
+    assert chosen == Settings().with_changes({**said, "images.size": 32, "network_size": 32})
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_unknown_keys_are_named_with_the_likely_one_and_the_valid_ones(
         ("seed", -1, "greater than or equal to 0"),
         ("seed", "x", "integer"),
         ("seed", 1.5, "integer"),
-        ("network", "resnet50", "Valid: auto, identity, resnet18"),
+        ("network", "resnet50", "Valid: auto, identity, module:function, resnet18"),
         ("images.size", 0, "greater than or equal to 1, or 'auto'"),
         ("images.size", "large", "'auto'"),
         ("images.fit", "stretch", "'crop' or 'squash'"),

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from newkinds.errors import NumericsError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
+from newkinds.parallel import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 
-BATCH = 256
+BATCH = 256  # pictures at once, of up to 64 x 64 pixels; of larger ones fewer, as the memory goes with the pixels
 
 
 def extract_features(network: Network, images: ImageSet, *, progress: Progress = QUIET) -> NDArray[np.float32]:
@@ -49,13 +50,20 @@ def apply(
     outputs = []
     try:
         with torch.inference_mode(), progress.step(title, len(images)) as step:
-            for start in range(0, len(images), BATCH):
-                batch = as_input(images.pixels[start : start + BATCH], device_of(module))
+            size = batch_size(module)
+            for start in range(0, len(images), size):
+                batch = as_input(images.pixels[start : start + size], device_of(module))
                 outputs.append((call or module)(batch).float().cpu().numpy())
                 step.advance(len(batch))
     finally:
         module.train(was_training)
     return np.concatenate(outputs)
+
+
+def batch_size(module: nn.Module) -> int:
+    """Return how many pictures a module is given at once, by the side that its network brings them to."""
+    side = max((layer.network_size for layer in module.modules() if isinstance(layer, Network)), default=0)
+    return BATCH if side <= 64 else max(8, BATCH * 64**2 // side**2)
 
 
 def as_input(pixels: NDArray[Any], device: torch.device) -> Tensor:

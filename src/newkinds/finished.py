@@ -16,7 +16,7 @@ from newkinds.progress import QUIET, Progress
 from newkinds.report import ReportData, write_report
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
-from newkinds.runs.weights import clustering_from_bytes
+from newkinds.runs.weights import clustering_about
 
 PROBABILITIES = "features/probabilities.npy"
 EMBEDDING = "features/embedding.npy"
@@ -48,7 +48,7 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
         shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
         flat = {name: scores["discovered"][name] for name in shown} | {"kmeans_acc": scores["kmeans"]["acc"]}
     probabilities = run.get_array(PROBABILITIES)
-    about = clustering_from_bytes(run.get(MODEL), MODEL)[2]
+    about = clustering_about(run.get(MODEL), MODEL)
     data = ReportData(
         title=run.path.resolve().name,
         names=unsorted.names,

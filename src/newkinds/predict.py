@@ -112,14 +112,17 @@ def combined(
     return np.concatenate([new * (1 - known.sum(axis=1, keepdims=True)), known], axis=1).astype(np.float32)
 
 
-def predict(run: RunFolder, images: ImageSet, *, among: str = "all", progress: Progress = QUIET) -> Predictions:
+def predict(
+    run: RunFolder, images: ImageSet, *, among: str = "all", network: str | None = None, progress: Progress = QUIET
+) -> Predictions:
     """Return the kinds of pictures, which must have the size and channels of the model's.
 
-    among: "all" kinds, or only the "new" or the "known" ones.
+    among: "all" kinds, or only the "new" or the "known" ones. network: the run's, which has to be said where it is a
+    `module:function`.
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)
-    model, extra, about = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL))
+    model, extra, about = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL), admitted=network)
     log_p = apply(model, images, title="Predicting", progress=progress)
     features = apply(model.network, images)
     new = tuple(str(kind) for kind in range(log_p.shape[1]))

@@ -1,6 +1,17 @@
-"""f: the networks of the paper, chosen by name."""
+"""f: the networks of the paper, chosen by name, and those from elsewhere."""
 
 from newkinds.networks.catalogue import NETWORKS, default_network
+from newkinds.networks.foreign import FOREIGN, Foreign, is_foreign, open_foreign
 from newkinds.networks.network import ClusteringNetwork, Network, build_network
 
-__all__ = ["NETWORKS", "ClusteringNetwork", "Network", "build_network", "default_network"]
+__all__ = [
+    "FOREIGN",
+    "NETWORKS",
+    "ClusteringNetwork",
+    "Foreign",
+    "Network",
+    "build_network",
+    "default_network",
+    "is_foreign",
+    "open_foreign",
+]

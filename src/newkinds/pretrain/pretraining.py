@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network, default_network
+from newkinds.parallel import make_accelerator
 from newkinds.pretrain.tasks import TASKS
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
@@ -52,14 +53,12 @@ def pretrain(
 
     network_size: the side that pictures are brought to before they enter it; default: its own, or theirs.
     """
-    accelerator = accelerator or Accelerator()
+    accelerator = accelerator or make_accelerator()
     settings = resolved_pretrain(settings, known)
     if network == "auto":
         network = default_network(known.channels, known.size, known.is_embedding, accelerator.device.type != "cpu")
     kept, held_out = split_held_out(known, settings.held_out, seed)
-    model = build_network(
-        network, known.channels, known.size, seed, network_size=network_size, admitted=network
-    )
+    model = build_network(network, known.channels, known.size, seed, network_size=network_size, admitted=network)
     task_type = TASKS[settings.loss]
     if not model.has_weights:
         return Pretraining(model, float("nan"), task_type.measure, held_out, settings.loss, epochs=0)

@@ -13,8 +13,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from newkinds.errors import DataError
-from newkinds.networks import ClusteringNetwork, Network, build_network
+from newkinds.errors import DataError, UsageError
+from newkinds.networks import ClusteringNetwork, Foreign, Network, build_network, is_foreign
+from newkinds.networks.foreign import check_admitted
 
 
 def to_bytes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
@@ -44,76 +45,162 @@ def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, An
 
 def network_to_bytes(network: Network, **about: Any) -> bytes:
     """Return f as bytes, with all that is needed to build it again."""
-    shape = {"network": network.name, "channels": network.channels, "size": network.size}
-    return to_bytes(network.state_dict(), {**shape, **about})
+    return to_bytes(_untied(network.state_dict()), {**_shape(network), **about})
 
 
-def network_from_bytes(data: bytes, where: str) -> tuple[Network, dict[str, Any]]:
-    """Return f and what was said about it."""
+def network_from_bytes(data: bytes, where: str, admitted: str | None = None) -> tuple[Network, dict[str, Any]]:
+    """Return f and what was said about it.
+
+    admitted: the network that the user named, if any, which must be the file's. Only then may a `module:function` be
+    imported: what stands in a file runs no code.
+    """
     tensors, about = from_bytes(data, where)
     missing = {"network", "channels", "size"} - about.keys()
     if missing:
         raise DataError(
             f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",
-            hint="Give the network.safetensors of a run.",
+            hint="Give the network.safetensors of a run, or say with --network which network the weights are of.",
         )
-    network = _described(about, where)
+    network = _described(about, where, admitted)
     _load(network, tensors, where)
     return network, about
 
 
-def read_network(path: Path) -> tuple[Network, dict[str, Any]]:
-    """Return f from a file."""
+def read_network(path: Path, admitted: str | None = None) -> tuple[Network, dict[str, Any]]:
+    """Return f from a file; `admitted` as in `network_from_bytes`."""
+    return network_from_bytes(read_bytes(path), str(path), admitted)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what a file of weights holds."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise DataError(f"The weights {path} cannot be read: {error.strerror}.", hint="Check the path.") from None
-    return network_from_bytes(data, str(path))
+
+
+def is_plain(data: bytes, where: str) -> bool:
+    """Return whether a safetensors file is a state dict alone, without words on its network."""
+    return not from_bytes(data, where)[1]
+
+
+def load_plain(network: Network, data: bytes, where: str) -> bool:
+    """Load a state dict of the network, or of the module inside it, into it; every key and shape must match.
+
+    Returns whether the file said the mean and the standard deviation of the pixels, too.
+    """
+    tensors = from_bytes(data, where)[0]
+    backbone = network.backbone
+    if {"mean", "std"} <= tensors.keys() and any(key.startswith("backbone.") for key in tensors):
+        _load(network, tensors, where, repr(network.name))
+        return True
+    if isinstance(backbone, Foreign):
+        heads = tuple(f"{name}." for name in backbone.head)
+        tensors = {key: value for key, value in tensors.items() if not heads or not key.startswith(heads)}
+    _load(backbone.module if isinstance(backbone, Foreign) else backbone, tensors, where, repr(network.name))
+    return False
 
 
 def clustering_to_bytes(model: ClusteringNetwork, extra: Mapping[str, Tensor], **about: Any) -> bytes:
     """Return f, bottleneck and centres as bytes, beside `extra` tensors that belong to them."""
     kinds, width = model.centres.shape
-    network = model.network
-    shape = {"network": network.name, "channels": network.channels, "size": network.size}
-    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors = {f"model.{name}": value for name, value in _untied(model.state_dict()).items()}
     tensors |= {f"extra.{name}": value for name, value in extra.items()}
-    return to_bytes(tensors, {**shape, "kinds": kinds, "width": width, "alpha": model.alpha, **about})
+    words = {**_shape(model.network), "kinds": kinds, "width": width, "alpha": model.alpha, **about}
+    return to_bytes(tensors, words)
 
 
-def clustering_from_bytes(data: bytes, where: str) -> tuple[ClusteringNetwork, dict[str, Tensor], dict[str, Any]]:
-    """Return f with bottleneck and centres, the extra tensors, and what was said about them."""
+def clustering_from_bytes(
+    data: bytes, where: str, admitted: str | None = None
+) -> tuple[ClusteringNetwork, dict[str, Tensor], dict[str, Any]]:
+    """Return f with bottleneck and centres, the extra tensors, and what was said about them.
+
+    admitted: the network that the user named, if any; see `network_from_bytes`.
+    """
     tensors, about = from_bytes(data, where)
+    _check_clustering(about, where)
+    model = ClusteringNetwork(_described(about, where, admitted), about["kinds"], about["width"], about["alpha"])
+    _load(model, _part(tensors, "model."), where)
+    return model.eval(), _part(tensors, "extra."), about
+
+
+def clustering_about(data: bytes, where: str) -> dict[str, Any]:
+    """Return what is said about f with bottleneck and centres; nothing is built."""
+    about = from_bytes(data, where)[1]
+    _check_clustering(about, where)
+    return about
+
+
+def _check_clustering(about: Mapping[str, Any], where: str) -> None:
     missing = {"network", "channels", "size", "kinds", "width", "alpha"} - about.keys()
     if missing:
         raise DataError(
             f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",
             hint="Run `newkinds discover` again.",
         )
-    model = ClusteringNetwork(_described(about, where), about["kinds"], about["width"], about["alpha"])
-    _load(model, _part(tensors, "model."), where)
-    return model.eval(), _part(tensors, "extra."), about
 
 
-def _described(about: Mapping[str, Any], where: str) -> Network:
-    """Return a fresh network as a file describes it."""
+def _shape(network: Network) -> dict[str, Any]:
+    shape = {"network": network.name, "channels": network.channels, "size": network.size}
+    return {**shape, "network_size": network.network_size}
+
+
+def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Network:
+    """Return a fresh network as a file describes it, without fetching weights that the file has."""
+    name = str(about["network"])
+    check_admitted(name, admitted, where)
+    if admitted not in (None, name):
+        raise UsageError(f"{where} is of the network {name!r}, not {admitted!r}.", hint="Leave --network out.")
     try:
-        return build_network(str(about["network"]), int(about["channels"]), int(about["size"]), seed=0)
+        channels, size = int(about["channels"]), int(about["size"])
+        side = int(about.get("network_size", size))  # older files do not say it
+        network = None if is_foreign(name) else build_network(name, channels, size, seed=0, network_size=side)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"{where} does not describe a network: {error}", hint="Give the network.safetensors of a run."
         ) from None
+    options: dict[str, Any] = {"network_size": side, "admitted": admitted, "pretrained": False}
+    return network or build_network(name, channels, size, seed=0, **options)
+
+
+def _untied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state dict in which no two tensors share memory, as the format asks; layers may share weights."""
+    seen: set[int] = set()
+    untied = {}
+    for name, value in state.items():
+        untied[name] = value.clone() if value.data_ptr() in seen else value
+        seen.add(value.data_ptr())
+    return untied
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _load(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    try:
-        module.load_state_dict(dict(tensors))
-    except RuntimeError as error:
-        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
-        raise DataError(
-            f"The weights in {where} do not fit the network they name: {first}", hint="The file is damaged."
-        ) from None
+def _load(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str, network: str = "they name") -> None:
+    """Load tensors into a module if names and shapes are the module's, all of them."""
+    wanted = module.state_dict()
+    shapes = [key for key in wanted if key in tensors and wanted[key].shape != tensors[key].shape]
+    bad = [key for key, value in tensors.items() if value.is_floating_point() and not value.isfinite().all()]
+    complaints = [
+        _complaint("missing", [key for key in wanted if key not in tensors]),
+        _complaint("unexpected", [key for key in tensors if key not in wanted]),
+        _complaint("of another shape", shapes),
+        _complaint("not finite", bad),
+    ]
+    said = "; ".join(text for text in complaints if text)
+    if shapes:
+        first = shapes[0]
+        said += f" (the first is {tuple(tensors[first].shape)}, {tuple(wanted[first].shape)} is needed)"
+    if said:
+        hint = "The file is damaged." if network == "they name" else "Give its weights, or say another --network."
+        raise DataError(f"The weights in {where} do not fit the network {network}: {said}.", hint=hint)
+    module.load_state_dict(dict(tensors))
+
+
+def _complaint(what: str, keys: list[str]) -> str:
+    """Return how many keys have something wrong with them, and the first of them."""
+    if not keys:
+        return ""
+    shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")
+    return f"{len(keys)} of the keys {'is' if len(keys) == 1 else 'are'} {what}: {shown}"

@@ -1,0 +1,224 @@
+"""Networks from elsewhere, trained already: `timm:NAME`, or what a function of the user's returns, `module:function`.
+
+Naming a `module:function` runs code. So one is imported only where its name equals `admitted`, the name that the user
+said on the command line or in the Python call; a name that stands in a file is never enough.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from newkinds.errors import UsageError
+from newkinds.networks.backbones import Backbone
+from newkinds.randomness import seeded_torch
+
+FOREIGN = {
+    "timm:NAME": "a pretrained network of timm, such as timm:resnet18.a1_in1k; needs `pip install 'newkinds[timm]'`",
+    "module:function": "what a Python function returns: any torch module from pictures to features",
+}
+_TIMM = "timm:"
+_TIMM_NAME = re.compile(r"timm:[A-Za-z0-9_.\-]+")  # no second colon: "hf-hub:..." would fetch what others put there
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_CONTRACT = "The function should return a torch.nn.Module from float32 pictures (B, C, H, W) to features (B, d)."
+
+
+class Foreign(Backbone):
+    """A module from elsewhere: pictures float32 (B, inputs, side, side), normalised, to features (B, feature_dim).
+
+    module: from pictures to features (B, d), or to maps (B, d, h, w), which are averaged. What it was trained with may
+    be said by its attributes `input_size`, the side of its pictures, and `mean` and `std`, one number a channel (or one
+    for all) of pictures in [0, 1]. Without them pictures keep their size and their values in [0, 1].
+    head: names that a state dict of it may start with beyond the module's own: those of a classifier left out.
+    """
+
+    def __init__(self, name: str, module: nn.Module, head: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        if not all(isinstance(value, Tensor) for value in module.state_dict().values()):
+            raise UsageError(f"The network {name!r} keeps more than tensors in its state dict.", hint=_CONTRACT)
+        self.name = name
+        self.module = module.cpu()
+        self.head = head
+        self.input_size = _checked_size(name, getattr(module, "input_size", None))
+        self.pixel_mean = _per_channel(name, "mean", getattr(module, "mean", None), 0.0)
+        self.pixel_std = _per_channel(name, "std", getattr(module, "std", None), 1.0)
+        if len({1, len(self.pixel_mean), len(self.pixel_std)}) > 2:
+            raise UsageError(
+                f"The network {name!r} has {len(self.pixel_mean)} numbers in mean and {len(self.pixel_std)} in std.",
+                hint="Give one a channel in both.",
+            )
+        self.inputs = 0  # channels that the module takes; found by `fit`, as is `feature_dim`
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features (B, feature_dim)."""
+        features: Tensor = self.module(x)
+        return features.mean(dim=(2, 3)) if features.ndim == 4 else features
+
+    def train(self, mode: bool = True) -> Foreign:
+        """Set the mode of batch norm alone: dropout would draw numbers that a continued run could not draw again."""
+        for layer in self.modules():
+            layer.training = mode and isinstance(layer, _BatchNorm)
+        self.training = mode
+        return self
+
+    def fit(self, channels: int, side: int) -> None:
+        """Find out, with two pictures, how many channels the module takes and how wide its features are.
+
+        Grey pictures are repeated for a module that takes colour; it is told by its `mean`, or by trying.
+        """
+        said = max(len(self.pixel_mean), len(self.pixel_std))
+        choices = [said] if said > 1 else [1, 3] if channels == 1 else [channels]
+        if channels not in (1, *choices):
+            raise UsageError(
+                f"The network {self.name!r} takes pictures of {said} channels, these have {channels}.",
+                hint="Give pictures of as many channels, or choose another --network.",
+            )
+        for inputs in choices:
+            found = self._probe(inputs, side)
+            if isinstance(found, int):
+                self.inputs, self.feature_dim = inputs, found
+                return
+        assert isinstance(found, UsageError)
+        raise found
+
+    def _probe(self, inputs: int, side: int) -> int | UsageError:
+        """Return the width of the features of two made-up pictures, or what is wrong with them."""
+        pictures = torch.linspace(-1, 1, 2 * inputs * side * side).view(2, inputs, side, side)
+        shape, was_training = tuple(pictures.shape), self.training
+        try:
+            with torch.no_grad():
+                features: Any = self.eval().module(pictures)
+        except Exception as error:  # somebody else's code raises what it likes
+            size = self.input_size
+            return UsageError(
+                f"The network {self.name!r} does not take pictures {shape}: {_told(error)}.",
+                hint=f"Set network_size to {size}." if size not in (None, side) else _CONTRACT,
+            )
+        finally:
+            self.train(was_training)
+        return _wrong_features(self.name, features, shape) or int(features.shape[1])
+
+
+def is_foreign(name: str) -> bool:
+    """Return whether `name` is written as that of a network from elsewhere."""
+    return bool((_TIMM_NAME if name.startswith(_TIMM) else _FUNCTION).fullmatch(name))
+
+
+def check_admitted(name: str, admitted: str | None, where: str) -> None:
+    """Raise an error if `where`, a file, names a network that runs code and the user has not named the same."""
+    if is_foreign(name) and not name.startswith(_TIMM) and name != admitted:
+        raise UsageError(
+            f"{where} names the network {name!r}, which is code, and no file may run code.",
+            hint=f"If you trust it, say so: --network {name}",
+        )
+
+
+def open_foreign(name: str, *, admitted: str | None, seed: int = 0, pretrained: bool = True) -> Foreign:
+    """Return the network from elsewhere called `name`; its shapes are still to be found by `fit`.
+
+    admitted: the name that the user gave; without it no `module:function` is imported. pretrained: whether timm fetches
+    its weights; not where others are loaded in their place. seed: what fresh weights hang on, if there are any.
+    """
+    check_admitted(name, admitted, "A file")
+    with seeded_torch(seed, "weights"):
+        if name.startswith(_TIMM):
+            return _from_timm(name, pretrained)
+        module = _call(name, _function(name))
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"{name!r} returned {_kind(module)}, not a torch.nn.Module.", hint=_CONTRACT)
+    return Foreign(name, module)
+
+
+def _from_timm(name: str, pretrained: bool) -> Foreign:
+    try:
+        timm = importlib.import_module("timm")
+        data = importlib.import_module("timm.data")
+    except Exception as error:  # beside another torch than its own, torchvision raises a RuntimeError
+        raise UsageError(
+            f"The network {name!r} needs timm, which cannot be imported: {_told(error)}.",
+            hint="Install it with: pip install 'newkinds[timm]'",
+        ) from error
+    called = name.removeprefix(_TIMM)
+    module = _call(name, lambda: timm.create_model(called, pretrained=pretrained, num_classes=0))
+    config: dict[str, Any] = data.resolve_model_data_config(module)
+    module.input_size, module.mean, module.std = int(config["input_size"][-1]), config["mean"], config["std"]
+    head = getattr(module, "pretrained_cfg", {}).get("classifier") or ()
+    return Foreign(name, module, (head,) if isinstance(head, str) else tuple(head))
+
+
+def _function(name: str) -> Callable[[], Any]:
+    """Import the function that `name` names: this runs code."""
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except Exception as error:  # whatever the module's own code raises
+        raise UsageError(
+            f"The module of --network {name!r} cannot be imported: {_told(error)}.",
+            hint=f"If {module}.py lies in this folder, put PYTHONPATH=. in front of the command.",
+        ) from error
+    if not callable(found):
+        raise UsageError(f"The module {module!r} has no function {function!r}.", hint=_CONTRACT)
+    return found  # type: ignore[no-any-return]
+
+
+def _call(name: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise UsageError(f"The network {name!r} cannot be built: {_told(error)}.", hint=_CONTRACT) from error
+
+
+def _checked_size(name: str, size: Any) -> int | None:
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+        raise UsageError(
+            f"The network {name!r} has input_size = {size!r}; a number of pixels, such as 224, is needed.",
+            hint="Set it, or leave it out and set network_size.",
+        )
+    return size
+
+
+def _per_channel(name: str, what: str, value: Any, default: float) -> tuple[float, ...]:
+    """Return a network's `mean` or `std` as one number a channel, checked."""
+    if value is None:
+        return (default,)
+    try:
+        numbers = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().flatten()
+    except (TypeError, ValueError, RuntimeError):
+        numbers = torch.empty(0)
+    fits = numbers.isfinite() & ((numbers <= 1) if what == "mean" else (numbers > 0))
+    if not len(numbers) or not fits.all():
+        limit = "at most 1" if what == "mean" else "above 0"
+        raise UsageError(
+            f"The network {name!r} has {what} = {value!r}; numbers {limit}, one a channel, are needed.",
+            hint="They are those of pictures in [0, 1]: divide what is meant for 0 to 255 by 255.",
+        )
+    return tuple(numbers.tolist())
+
+
+def _wrong_features(name: str, features: Any, shape: tuple[int, ...]) -> UsageError | None:
+    """Return an error unless `features` are what two pictures of `shape` should become."""
+    made = f"The network {name!r} turns pictures {shape} into "
+    if not isinstance(features, Tensor):
+        return UsageError(f"{made}{_kind(features)}, not into a tensor.", hint=_CONTRACT)
+    if features.ndim not in (2, 4) or len(features) != 2 or 0 in features.shape:
+        return UsageError(f"{made}{tuple(features.shape)}; (B, d) or maps (B, d, h, w) are needed.", hint=_CONTRACT)
+    if features.dtype != torch.float32:
+        return UsageError(f"{made}{features.dtype}; torch.float32 is needed.", hint="Call .float() on the module.")
+    if not features.isfinite().all():
+        return UsageError(f"{made}features that are not finite.", hint="Check its weights, mean and std.")
+    return None
+
+
+def _kind(value: Any) -> str:
+    return f"a {type(value).__name__}"
+
+
+def _told(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"{type(error).__name__}: {text[:300]}"
