@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import newkinds as nk
 from newkinds import cli
 from newkinds.datasets import DATASETS, named
+from newkinds.datasets.omniglot import EVALUATION
 from newkinds.errors import DataError, UsageError
 from pictures import write_pictures
 
@@ -116,3 +118,12 @@ def test_the_command_line_takes_data_and_lists_the_names(tmp_path: Path) -> None
     result = runner.invoke(cli.app, ["discover", "cifar10", "cifar10", "--out", "run", "--data", str(tmp_path)])
     assert isinstance(result.exception, DataError)
     assert "looked for cifar-10-batches-py/data_batch_1" in result.exception.message
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/paper-to-code.md"])
+def test_every_name_in_the_docs_exists(page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    found = re.findall(rf"\b({'|'.join(DATASETS)}):([\w+-]+)", text)
+    assert found
+    for name, part in found:
+        assert part in DATASETS[name].parts or part in EVALUATION, f"{name}:{part}"
