@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from newkinds import cli
-from newkinds.networks import NETWORKS
+from newkinds.networks import FOREIGN, NETWORKS
 from pictures import KNOWN, UNSORTED, write_pictures
 
 QUICK = ["--set", "pretrain.epochs=25", "--set", "discover.epochs=6", "--set", "discover.warmup_epochs=4"]
@@ -151,7 +151,7 @@ def test_scan_lists_what_is_there_and_what_is_broken(run: Callable[..., Outcome]
 
 
 def test_networks_and_settings_are_listed(run: Callable[..., Outcome], tmp_path: Path, photos: Path) -> None:
-    assert all(name in run("networks").out for name in NETWORKS)
+    assert all(name in run("networks").out for name in [*NETWORKS, *FOREIGN])
     (tmp_path / "my.toml").write_text(run("settings").out)
     refused = run(
         "count", photos / "known", tmp_path / "missing", "--out", tmp_path / "r", "--settings", tmp_path / "my.toml"

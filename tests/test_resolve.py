@@ -48,6 +48,9 @@ def test_what_was_said_stays() -> None:
         "pretrain.epochs": 3,
         "pretrain.augmentation": "none",
         "pretrain.quarter_turns": False,
+        "pretrain.loss": "triplet",
+        "pretrain.support": 3,
+        "pretrain.query": 2,
         "discover.augmentation": "crop",
         "kinds": 4,
     }
@@ -89,6 +92,18 @@ def test_epochs_by_the_number_of_pictures() -> None:
     assert resolve(known(n=300), {**options, "pretrain.quarter_turns": True}).pretrain.epochs == 9  # 8.33, rounded up
     assert resolve(known(n=2), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == MOST_EPOCHS
     assert resolve(known(n=5000), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == FEWEST_EPOCHS
+
+
+def test_the_side_before_the_network() -> None:
+    assert resolve(known()).network_size == 32
+    assert resolve(known(), {"network_size": 48}).network_size == 48
+    assert resolve(known(channels=9, embeddings=True)).network_size == 1
+    with pytest.raises(UsageError, match="network_size = 48 is for pictures"):
+        resolve(known(channels=9, embeddings=True), {"network_size": 48})
+    weights = build_network("vgg6-5-1-slim", 3, 32, seed=0, network_size=16)
+    assert resolved(Settings(), known(), weights, True).network_size == 16
+    with pytest.raises(UsageError, match="brings pictures to 16 pixels, not to 48"):
+        resolved(Settings(network_size=48), known(), weights, True)
 
 
 def test_weights_bring_their_network() -> None:

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.datasets import named
-from newkinds.errors import RunError
+from newkinds.errors import RunError, UsageError
 from newkinds.evaluate import Scores
 from newkinds.finished import PAGE, read_result, report_run, score_run
+from newkinds.given import largest_side, open_given
 from newkinds.images import open_images, open_pair
 from newkinds.images.imageset import ImageSet
-from newkinds.pipeline import Pipeline
+from newkinds.networks.foreign import Foreign, check_admitted
+from newkinds.pipeline import Pipeline, pretrain_run
 from newkinds.predict import MODEL, Predictions, predict
+from newkinds.presets import Preset, layered, preset_for
 from newkinds.progress import QUIET, Progress
 from newkinds.report.count_plot import count_plot
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
-from newkinds.runs.weights import clustering_from_bytes
+from newkinds.runs.weights import clustering_about
 from newkinds.settings import Settings, make_settings, merge, read_toml
 from newkinds.truth import read_truth
 
@@ -37,6 +40,7 @@ def discover(
     truth: str | Path | None = None,
     weights: str | Path | None = None,
     data: str | Path | None = None,
+    preset: str | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     progress: Progress = QUIET,
 ) -> Discovery:
@@ -46,13 +50,42 @@ def discover(
     name from `newkinds datasets`. unsorted: the same without kinds; its labels, if any, are not looked at.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
     kinds: the number of new kinds, or "auto" to estimate it. variant: "baseline" or "pi". network: a name from
-    `newkinds networks`. weights: a network.safetensors to start from instead of pretraining.
+    `newkinds networks`, `timm:NAME`, or `module:function`; the last two are trained already and are not pretrained.
+    weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
+    preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
+    other arguments come over it.
     """
     given = {"kinds": kinds, "discover.variant": variant, "network": network, "seed": seed}
-    chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
+    base = None if preset is None else preset_for(preset, known, unsorted)
+    chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress).result()
+
+
+def pretrain_known(
+    known: Source,
+    *,
+    out: str | Path,
+    network: str | None = None,
+    seed: int | None = None,
+    preset: str | None = None,
+    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    data: str | Path | None = None,
+    progress: Progress = QUIET,
+) -> Path:
+    """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
+
+    The arguments are those of `discover`; the same call again continues an interrupted training.
+    """
+    given = {"network": network, "seed": seed}
+    base = None if preset is None else preset_for(preset, known)
+    chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
+    RunFolder.check_writable(Path(out))
+    shape = _shape(chosen, open_given(chosen, None), progress)
+    images = open_images(named(known, labelled=True, data=data, **shape) or known, labelled=True, **shape)
+    progress.say(f"{_summary(images)} of {len(images.classes)} kinds")
+    return pretrain_run(images, Path(out), chosen, progress)
 
 
 def count(
@@ -64,6 +97,7 @@ def count(
     seed: int | None = None,
     weights: str | Path | None = None,
     data: str | Path | None = None,
+    preset: str | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     progress: Progress = QUIET,
 ) -> dict[str, Any]:
@@ -72,7 +106,8 @@ def count(
     The arguments are those of `discover`, which continues in the same run folder if it is called with the same.
     """
     given = {"kinds": "auto", "network": network, "seed": seed}
-    chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
+    base = None if preset is None else preset_for(preset, known, unsorted)
+    chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, progress)
     try:
         pipeline.kinds(pipeline.network())
@@ -106,20 +141,40 @@ def predict_images(
     images: Source,
     *,
     among: str = "all",
+    network: str | None = None,
     data: str | Path | None = None,
     progress: Progress = QUIET,
 ) -> Predictions:
-    """Return which kind, discovered or known, new pictures belong to. data: as in `discover`."""
+    """Return which kind, discovered or known, new pictures belong to. data: as in `discover`.
+
+    network: the run's, which has to be said again where it is a `module:function`: the run folder alone runs no code.
+    """
     folder = RunFolder.open(Path(run))
-    return predict(folder, _open_for(folder, images, data, progress), among=among, progress=progress)
+    return predict(folder, _open_for(folder, images, data, progress), among=among, network=network, progress=progress)
 
 
-def combine(settings: Settings | Mapping[str, Any] | str | Path | None, changes: Mapping[str, Any]) -> Settings:
-    """Return settings from a file, values or an object, with dotted keys replaced."""
+def combine(
+    settings: Settings | Mapping[str, Any] | str | Path | None,
+    changes: Mapping[str, Any],
+    preset: Preset | None = None,
+) -> Settings:
+    """Return settings from a preset, with a file, values or an object over it, and with dotted keys replaced.
+
+    A network that only a file names is refused if it would run code: `changes` are what the user said.
+    """
     if isinstance(settings, str | Path):
-        settings = read_toml(Path(settings))
-    values = settings.model_dump() if isinstance(settings, Settings) else dict(settings or {})
-    return make_settings(merge(values, changes))
+        where, settings = str(settings), read_toml(Path(settings))
+        if "network" not in changes:
+            check_admitted(str(settings.get("network")), None, where)
+    if isinstance(settings, Settings):
+        if preset is not None:
+            raise UsageError(
+                f"A Settings object has all values and leaves none to the preset {preset.name!r}.",
+                hint="Give a dict or a file of those that are to differ from the preset.",
+            )
+        settings = settings.model_dump()
+    layers = [{} if preset is None else preset.values, settings or {}]
+    return make_settings(merge(layered(layers, changes.get("discover.variant")), changes))
 
 
 def _pipeline(
@@ -133,14 +188,9 @@ def _pipeline(
     progress: Progress,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
-    options = settings.images
-    shape: dict[str, Any] = {
-        "size": None if options.size == "auto" else options.size,
-        "largest": options.largest,
-        "fit": options.fit,
-        "max_pixels": options.max_pixels,
-        "progress": progress,
-    }
+    weights = None if weights is None else Path(weights)
+    foreign = open_given(settings, weights)
+    shape = _shape(settings, foreign, progress)
     pair = open_pair(
         named(known, labelled=True, data=data, **shape) or known,
         named(unsorted, data=data, **shape) or unsorted,
@@ -148,9 +198,19 @@ def _pipeline(
     )
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
-    return Pipeline(
-        *pair, Path(out), settings, weights=None if weights is None else Path(weights), truth=truth, progress=progress
-    )
+    return Pipeline(*pair, Path(out), settings, weights=weights, foreign=foreign, truth=truth, progress=progress)
+
+
+def _shape(settings: Settings, foreign: Foreign | None, progress: Progress) -> dict[str, Any]:
+    """Return what the settings and a network from elsewhere say about opening pictures, as arguments."""
+    options = settings.images
+    return {
+        "size": None if options.size == "auto" else options.size,
+        "largest": largest_side(settings, foreign),
+        "fit": options.fit,
+        "max_pixels": options.max_pixels,
+        "progress": progress,
+    }
 
 
 def _summary(images: ImageSet) -> str:
@@ -161,11 +221,11 @@ def _summary(images: ImageSet) -> str:
 
 def _open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
     """Open pictures in the shape that a run's model takes."""
-    network = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL))[0].network
+    about = clustering_about(run.get(MODEL), str(run.path / MODEL))
     options = run.settings.images
     shape: dict[str, Any] = {
-        "size": None if network.name == "identity" else network.size,
-        "channels": network.channels,
+        "size": None if about["network"] == "identity" else about["size"],
+        "channels": about["channels"],
         "fit": options.fit,
         "max_pixels": options.max_pixels,
         "progress": progress,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -12,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from newkinds import api
@@ -20,7 +22,8 @@ from newkinds.demo import run_demo
 from newkinds.errors import NewkindsError, UsageError
 from newkinds.evaluate import Scores
 from newkinds.images import scan as scan_folder
-from newkinds.networks import NETWORKS
+from newkinds.networks import FOREIGN, NETWORKS
+from newkinds.presets import Preset, all_presets, find_preset, preset_for
 from newkinds.progress import Progress
 from newkinds.result import Discovery
 from newkinds.settings import Settings, parse_value
@@ -48,14 +51,22 @@ Unsorted = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Network = Annotated[str | None, typer.Option("--network", help="A name from `newkinds networks`; default: auto.")]
+Network = Annotated[
+    str | None,
+    typer.Option("--network", help="A name from `newkinds networks`, timm:NAME or module:function; default: auto."),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.")]
 Weights = Annotated[
-    Path | None, typer.Option("--weights", help="A network.safetensors to start from, instead of pretraining.")
+    Path | None,
+    typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),
 ]
 Data = Annotated[
     Path | None,
     typer.Option("--data", help="The folder that data sets called by name lie in; default: $NEWKINDS_DATA."),
+]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),
 ]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
 Set = Annotated[
@@ -128,6 +139,7 @@ def discover(
     ] = None,
     weights: Weights = None,
     data: Data = None,
+    preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
     quiet: Quiet = False,
@@ -138,11 +150,32 @@ def discover(
     """
     given = _given(set_, {"discover.variant": variant, "network": network, "seed": seed})
     given["kinds"] = _kinds(kinds)
-    chosen = api.combine(settings, given)
+    chosen = api.combine(settings, given, _preset(preset, known, unsorted))
     found = api.discover(
         known, unsorted, out=folder, truth=truth, weights=weights, data=data, settings=chosen, progress=_progress(quiet)
     )
     _show_discovery(found)
+
+
+@app.command()
+def pretrain(
+    known: Known,
+    folder: Out,
+    network: Network = None,
+    seed: Seed = None,
+    preset: PresetName = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn the known kinds alone, once for many discoveries: `discover --weights RUN/network.safetensors`.
+
+    Example: newkinds pretrain photos/known --out runs/shop-network
+    """
+    chosen = api.combine(settings, _given(set_, {"network": network, "seed": seed}), _preset(preset, known))
+    weights = api.pretrain_known(known, out=folder, settings=chosen, data=data, progress=_progress(quiet))
+    out.print(str(weights), markup=False)
 
 
 @app.command()
@@ -154,6 +187,7 @@ def count(
     seed: Seed = None,
     weights: Weights = None,
     data: Data = None,
+    preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
     quiet: Quiet = False,
@@ -162,7 +196,7 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    chosen = api.combine(settings, _given(set_, {"network": network, "seed": seed}))
+    chosen = api.combine(settings, _given(set_, {"network": network, "seed": seed}), _preset(preset, known, unsorted))
     found = api.count(
         known, unsorted, out=folder, weights=weights, data=data, settings=chosen, progress=_progress(quiet)
     )
@@ -175,6 +209,9 @@ def predict(
     images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, an .npz file or a name.")],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", help="The run's, if that was a module:function: no file runs code.")
+    ] = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -182,7 +219,7 @@ def predict(
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
-    found = api.predict_images(run, images, among=among, data=data, progress=_progress(quiet))
+    found = api.predict_images(run, images, among=among, network=network, data=data, progress=_progress(quiet))
     if to is None:
         sys.stdout.write(found.table().decode())
     else:
@@ -223,7 +260,10 @@ def networks() -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, entry in NETWORKS.items():
         table.add_row(name, entry.description)
+    for name, description in FOREIGN.items():
+        table.add_row(name, escape(description))
     out.print(table)
+    out.print("The last two are trained already and see pictures at their own size; --set network_size=96 is faster.")
 
 
 @app.command()
@@ -252,6 +292,23 @@ def show_settings() -> None:
     sys.stdout.write(Settings().to_toml())
 
 
+@app.command()
+def presets(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The preset to show.")] = None,
+) -> None:
+    """List the presets for the paper's data sets, or show one as TOML that --settings takes, with its reasons.
+
+    Example: newkinds presets omniglot-paper > my.toml
+    """
+    if name is not None:
+        sys.stdout.write(find_preset(name).text)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for one in all_presets().values():
+        table.add_row(one.name, one.dataset, escape(one.about))
+    out.print(table)
+
+
 class Stopped(BaseException):
     """A signal asked for the end. Not an Exception: nothing on the way may swallow it."""
 
@@ -264,6 +321,7 @@ def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, the first one speaks
     try:
         app(prog_name="newkinds")
     except NewkindsError as error:
@@ -291,7 +349,7 @@ def _fail(message: str, hint: str, code: int) -> NoReturn:
 
 
 def _progress(quiet: bool) -> Progress:
-    return Progress("quiet" if quiet else "auto")
+    return Progress("silent" if out.quiet else "quiet" if quiet else "auto")
 
 
 def _kinds(text: str) -> int | str:
@@ -301,6 +359,10 @@ def _kinds(text: str) -> int | str:
         return int(text)
     except ValueError:
         raise UsageError(f"--kinds {text!r} is not a number.", hint="Give a number of 2 or more, or auto.") from None
+
+
+def _preset(name: str | None, known: str, unsorted: str | None = None) -> Preset | None:
+    return None if name is None else preset_for(name, known, unsorted)
 
 
 def _given(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, default_network
@@ -12,6 +14,8 @@ from newkinds.settings import Discover, Pretrain, Settings
 
 FEW_KINDS = 20  # below it, quarter turns make kinds of their own
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
+MANY_KINDS, FEW_PICTURES = 50, 40  # at least so many kinds of at most so many pictures: prototypical loss
+MOST_SHOTS = 5
 
 
 def resolved(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool) -> Settings:
@@ -22,6 +26,7 @@ def resolved(settings: Settings, known: ImageSet, weights: Network | None, accel
     changes: dict[str, Any] = {
         "images.size": known.size,
         "network": _network(settings, known, weights, accelerator),
+        "network_size": _network_size(settings, known, weights),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
         "discover": resolved_discover(settings.discover, known).model_dump(),
     }
@@ -38,7 +43,39 @@ def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
         seen = len(known) * (1 - settings.held_out) * (4 if turns else 1)
         epochs = min(max(math.ceil(settings.pictures / seen), FEWEST_EPOCHS), MOST_EPOCHS)
     values = {"augmentation": _augmentation(settings.augmentation, known), "quarter_turns": turns, "epochs": epochs}
+    # Half of what the smallest kind keeps for training, at most the authors' 5, for each of support and query.
+    most = min(MOST_SHOTS, max(1, (_smallest_kind(known) - 1) // 2))
+    values |= {name: most for name in ("support", "query") if getattr(settings, name) == "auto"}
+    if settings.loss == "auto":
+        values["loss"] = _suited_loss(known)
     return settings.model_copy(update=values)
+
+
+def _suited_loss(known: ImageSet) -> str:
+    """Return the loss that suits the known kinds: metric where each has too few pictures to learn its name."""
+    many_of_few = len(known.classes) >= MANY_KINDS and _typical_kind(known) <= FEW_PICTURES
+    return "prototypical" if many_of_few and _smallest_kind(known) > 2 else "cross-entropy"
+
+
+def why_loss(settings: Pretrain, known: ImageSet) -> str:
+    """Return in words why a loss is used."""
+    suited = _suited_loss(known)
+    have = f"{len(known.classes)} known kinds of typically {_typical_kind(known)} pictures"
+    if settings.loss != suited:
+        return f"asked for; {have} would suit the {suited} loss"
+    if suited == "prototypical":
+        return f"{have}, many kinds with few pictures each, are learned by comparing"
+    return f"{have} are few enough kinds, or enough pictures of each, to learn by name"
+
+
+def _smallest_kind(known: ImageSet) -> int:
+    assert known.labels is not None
+    return int(np.bincount(known.labels, minlength=len(known.classes)).min())
+
+
+def _typical_kind(known: ImageSet) -> int:
+    assert known.labels is not None
+    return int(np.median(np.bincount(known.labels, minlength=len(known.classes))))
 
 
 def resolved_discover(settings: Discover, images: ImageSet) -> Discover:
@@ -73,3 +110,19 @@ def _network(settings: Settings, known: ImageSet, weights: Network | None, accel
         what = "ready-made embeddings" if known.is_embedding else "pictures"
         raise UsageError(f"The network {name!r} does not take {what}.", hint="Leave --network out.")
     return name
+
+
+def _network_size(settings: Settings, known: ImageSet, weights: Network | None) -> int:
+    asked = settings.network_size
+    if known.is_embedding and asked not in ("auto", 1):
+        raise UsageError(
+            f"network_size = {asked} is for pictures, and these are ready-made embeddings.", hint="Leave it out."
+        )
+    if weights is None:
+        return known.size if asked == "auto" else asked
+    if asked not in ("auto", weights.network_size):
+        raise UsageError(
+            f"The weights are of a network that brings pictures to {weights.network_size} pixels, not to {asked}.",
+            hint="Leave network_size out.",
+        )
+    return weights.network_size

@@ -24,7 +24,8 @@ class Discovery:
 
     names: of the N pictures. probabilities: p(k|i), float32 (N, K). scores, kmeans_scores: where the truth is known,
     those of the kinds and those of k-means on the features that discovery started from. count: what Algorithm 2 found
-    if the number of kinds was estimated. path: the run folder.
+    if the number of kinds was estimated. path: the run folder. network: the one that the run was asked for by name,
+    which `predict` may therefore build again.
     """
 
     path: Path
@@ -33,6 +34,7 @@ class Discovery:
     scores: Scores | None = None
     kmeans_scores: Scores | None = None
     count: dict[str, Any] | None = None
+    network: str | None = None
 
     @property
     def kinds(self) -> NDArray[np.int64]:
@@ -54,8 +56,10 @@ class Discovery:
         """Copy the report to a folder that does not exist yet and return its page."""
         return Path(shutil.copytree(self.path / "report", folder)) / "index.html"
 
-    def predict(self, images: str | Path | ImageSet, among: str = "all") -> Predictions:
-        """Return the kinds of new pictures."""
+    def predict(
+        self, images: str | Path | ImageSet, among: str = "all", *, data: str | Path | None = None
+    ) -> Predictions:
+        """Return the kinds of new pictures. data: the folder that data sets called by name lie in."""
         from newkinds.api import predict_images  # here, because the api gives out these objects
 
-        return predict_images(self.path, images, among=among)
+        return predict_images(self.path, images, among=among, network=self.network, data=data)

