@@ -1,0 +1,173 @@
+"""Settings for the paper's data sets: as its text has them, as its authors' code has them, and quick ones.
+
+Each preset is a TOML file in this folder, called by its data set and its kind, with the reasons in its comments. Such a
+file, and any that --settings takes, may have tables [variant.NAME]: settings of [discover] for one variant alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+from newkinds.datasets import DATASETS
+from newkinds.errors import UsageError, unknown_name
+from newkinds.images.imageset import ImageSet
+from newkinds.settings import Discover, Settings, make_settings, read_toml
+
+KINDS = ("paper", "authors", "quick")
+TRANSFER = "imagenet-to-cifar10"  # the only preset for two data sets
+VARIANTS: tuple[str, ...] = get_args(Discover.model_fields["variant"].annotation)
+
+_OWN = (
+    "Pictures of your own take the defaults, or --settings FILE: `newkinds presets NAME > my.toml` makes such a file "
+    "from a preset."
+)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings for a data set, in a file."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What it is called: the data set and the kind, as "omniglot-paper"."""
+        return self.path.stem
+
+    @property
+    def dataset(self) -> str:
+        """The data set that it is for."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def text(self) -> str:
+        """The file, with its comments."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def about(self) -> str:
+        """What it is, in one line: the first of the file."""
+        return self.text.splitlines()[0].removeprefix("# ")
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The nested values of the file, with its tables for single variants."""
+        return read_toml(self.path)
+
+    def settings(self, variant: str | None = None) -> Settings:
+        """Return the settings for a variant; None: the one that the file names."""
+        return make_settings(layered([self.values], variant))
+
+
+@cache
+def all_presets() -> dict[str, Preset]:
+    """Return all presets by name: data set by data set, and of each in the order of `KINDS`."""
+    found = [Preset(path) for path in Path(__file__).parent.glob("*.toml")]
+    found.sort(key=lambda one: (one.dataset, KINDS.index(one.name.rpartition("-")[2])))
+    return {one.name: one for one in found}
+
+
+def find_preset(name: str) -> Preset:
+    """Return the preset of this full name."""
+    if name not in all_presets():
+        raise unknown_name("preset", name, all_presets())
+    return all_presets()[name]
+
+
+def preset_for(name: str, known: object, unsorted: object | None = None) -> Preset:
+    """Return the preset called `name` for the pictures given, or refuse one that is for other data.
+
+    name: a full name, or one of `KINDS` for that of the data. known, unsorted: what was given for them: a name, a path
+    or an ImageSet; unsorted is None where only known pictures are needed.
+    """
+    if name not in KINDS and name not in all_presets():
+        raise unknown_name("preset", name, [*KINDS, *all_presets()])
+    suited = _suited(known, unsorted)
+    full = f"{suited[0]}-{name}" if name in KINDS and suited else name
+    if full in all_presets() and all_presets()[full].dataset in suited:
+        return all_presets()[full]
+    what = " and ".join(dict.fromkeys(_called(one) for one in (known, unsorted) if one is not None))
+    meant = "the data sets of the paper" if name in KINDS else all_presets()[name].dataset
+    fitting = ", ".join(one.name for one in all_presets().values() if one.dataset in suited)
+    raise UsageError(
+        f"The preset {name!r} is for {meant}, called by name, and not for {what}.",
+        hint=f"Presets for that: {fitting}." if fitting else f"There is no preset for that. {_OWN}",
+    )
+
+
+def _suited(known: object, unsorted: object | None) -> list[str]:
+    """Return the data sets whose presets suit the pictures given, the likeliest first."""
+    first = _dataset(known)
+    last = first if unsorted is None else _dataset(unsorted)
+    suited = [first] if first is not None and first == last else []
+    # f is ImageNet's; or it comes from a file, and then CIFAR-10's own known pictures may stand beside it.
+    if first == "imagenet" if unsorted is None else last == "cifar10" and first in ("imagenet", "cifar10"):
+        suited.append(TRANSFER)
+    return [name for name in suited if any(one.dataset == name for one in all_presets().values())]
+
+
+def _dataset(source: object) -> str | None:
+    """Return the name of the data set that `source` is a part of, or None; a folder of that name comes first."""
+    called = source.source if isinstance(source, ImageSet) else source
+    if not isinstance(called, str):
+        return None
+    name, colon, _ = called.partition(":")
+    is_name = bool(colon) or (isinstance(source, str) and not Path(called).exists())
+    return name if is_name and name in DATASETS else None
+
+
+def _called(source: object) -> str:
+    return str(source.source if isinstance(source, ImageSet) else source)
+
+
+def layered(layers: Sequence[Mapping[str, Any]], variant: str | None = None) -> dict[str, Any]:
+    """Return nested values, later layers over earlier ones, each with its table for the variant that is used.
+
+    layers: nested values as of settings files; each may have tables {"variant": {NAME: settings of "discover"}}, which
+    count as part of its "discover" where that variant is used. variant: the one asked for; None: what the layers say.
+    """
+    variant = variant or _said_variant(layers)
+    values: dict[str, Any] = {}
+    for layer in layers:
+        tables = _tables(layer)
+        for key, value in layer.items():
+            if key != "variant" or tables is None:
+                values[key] = _over(values.get(key), value)
+        if tables is not None and variant in tables:
+            values["discover"] = _over(values.get("discover"), tables[variant])
+    return values
+
+
+def _said_variant(layers: Sequence[Mapping[str, Any]]) -> str:
+    """Return the variant that the last layer to name one names, otherwise the default."""
+    for layer in reversed(layers):
+        section = layer.get("discover")
+        if isinstance(section, Mapping) and "variant" in section:
+            return str(section["variant"])
+    return Settings().discover.variant
+
+
+def _tables(layer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the tables for single variants, checked, those not used included; None if there are none."""
+    tables = layer.get("variant")
+    if not isinstance(tables, Mapping):
+        return None  # a value of that name is for the settings to refuse
+    for name, table in tables.items():
+        if name not in VARIANTS:
+            raise unknown_name("variant", name, VARIANTS)
+        if not isinstance(table, Mapping) or "variant" in table:
+            raise UsageError(
+                f"[variant.{name}] should hold settings of [discover] for that variant, but it is {table!r}.",
+                hint=f"Write it as a table: [variant.{name}], and below it: learning_rate = 0.1",
+            )
+        make_settings({"discover": table})
+    return tables
+
+
+def _over(before: Any, value: Any) -> Any:
+    """Return a section with the values of a later one over it; what is no section replaces what was there."""
+    return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
