@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from newkinds.errors import NumericsError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
-from newkinds.parallel import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
+from torch import nn
 
 from newkinds.clustering import kmeans
 from newkinds.equations import assignment, target
 from newkinds.errors import UsageError
-from newkinds.randomness import one_thread
+from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
 
 TIGHTEST = 1e-6  # of the whole variance: what is left inside kinds counts as at least this
@@ -39,7 +40,8 @@ def initialise(
     """Return the bottleneck, the centres and the targets for features (N, d) of the unsorted pictures.
 
     PCA keeps min(width, d, N) components, where the paper's width is K. With `scale="auto"` the embedding is scaled so
-    that the mean squared distance to the own centre is `spread`: Eq. 1 compares distances with 1.
+    that the mean squared distance to the own centre is `spread`: Eq. 1 compares distances with 1. With
+    `bottleneck="random"` the centres and the targets are the same, but the layer in front of them is fresh.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -59,6 +61,8 @@ def initialise(
     with one_thread():
         z = torch.from_numpy(scale * embedded)
         q = target(assignment(z, torch.from_numpy(scale * found.centres), alpha))
+    if settings.bottleneck == "random":
+        weight, bias = _random_layer(wide, width, seed)
     return Start(
         weight=(scale * weight).astype(np.float32),
         bias=(scale * bias).astype(np.float32),
@@ -66,6 +70,13 @@ def initialise(
         targets=q.numpy().astype(np.float32),
         labels=found.labels,
     )
+
+
+def _random_layer(wide: int, width: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weight (width, wide) and the bias (width,) of a fresh layer, as torch starts one."""
+    with seeded_torch(seed, "bottleneck"):
+        layer = nn.Linear(wide, width)
+    return layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
 
 
 def _scale(embedded: NDArray[np.float64], residual: NDArray[np.float64], settings: Initialise) -> float:

@@ -6,20 +6,32 @@ the network, which are small, are gathered before the loss: so a loss sees the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional as differentiable
+from accelerate import Accelerator, InitProcessGroupKwargs
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import UsageError
 
 T = TypeVar("T")
+
+
+def make_accelerator() -> Accelerator:
+    """Return the accelerator of this process, which joins the others that torchrun has started, if any.
+
+    A process that waits while another counts kinds or draws the page may wait long.
+    """
+    # Work is shared among CPUs only when accelerate is told so.
+    cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.cuda.is_available()
+    return Accelerator(cpu=cpus, kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=1))])
 
 
 def processes() -> int:
@@ -66,7 +78,7 @@ def gathered(outputs: Tensor, total: int, views: int = 1) -> Tensor:
     parts = outputs.reshape(views, -1, *outputs.shape[1:])
     missing = max(sizes) - parts.shape[1]
     padded = torch.cat([parts, parts[:, :1].expand(-1, missing, *parts.shape[2:])], dim=1) if missing else parts
-    everyone = differentiable.all_gather(padded.contiguous())
+    everyone = _all_of(padded.contiguous())
     whole = torch.cat([part[:, :size] for part, size in zip(everyone, sizes, strict=True)], dim=1)
     return whole.reshape(-1, *outputs.shape[1:])
 
@@ -78,20 +90,20 @@ def gathered_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate(_everyones(rows))
 
 
-def from_writer(value: T) -> T:
-    """Return the writer's value on every process."""
-    if processes() == 1:
-        return value
-    box = [value]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
+def from_writer(make: Callable[[], T]) -> T:
+    """Return on every process what `make` returns on the writer; it is called there only."""
+    box = [make() if is_writer() else None]
+    if processes() > 1:
+        dist.broadcast_object_list(box, src=0)
+    return cast(T, box[0])
 
 
 def check_same(values: dict[str, Any]) -> None:
     """Raise an error on every process if they do not all have the same values."""
     everyone = _everyones(values)
     for number, theirs in enumerate(everyone):
-        differing = [key for key in sorted(everyone[0].keys() | theirs.keys()) if everyone[0].get(key) != theirs.get(key)]
+        keys = sorted(everyone[0].keys() | theirs.keys())
+        differing = [key for key in keys if everyone[0].get(key) != theirs.get(key)]
         if differing:
             key = differing[0]
             raise UsageError(
@@ -123,8 +135,47 @@ def shared_batch_norm(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         for parent, name, layer in replaced:
-            layer.train(getattr(parent, name).training)
+            stand_in = getattr(parent, name)
+            layer.train(stand_in.training)
+            for statistic, value in stand_in.named_buffers():  # moving a module to its device makes new ones
+                setattr(layer, statistic, value)
             setattr(parent, name, layer)
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of all processes' tensors, through which gradients flow: the gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Sum.forward(ctx, gradient)
+
+
+class _Gather(torch.autograd.Function):
+    """All processes' tensors of one shape (...), as (processes, ...); each gets the sum of its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        parts = [torch.empty_like(x) for _ in range(processes())]
+        dist.all_gather(parts, x)
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Sum.forward(ctx, gradient)[rank()]
+
+
+def _summed(x: Tensor) -> Tensor:
+    return cast(Tensor, _Sum.apply(x))  # type: ignore[no-untyped-call]
+
+
+def _all_of(x: Tensor) -> Tensor:
+    return cast(Tensor, _Gather.apply(x))  # type: ignore[no-untyped-call]
 
 
 class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
@@ -149,12 +200,13 @@ class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
             return super().forward(x)
         axes = [axis for axis in range(x.ndim) if axis != 1]
         # Mean first, then the squares of what is left: one pass with E[x^2] - E[x]^2 loses digits.
-        count = torch.tensor([x.numel() / x.shape[1]], device=x.device)
-        dist.all_reduce(count)
+        counted = torch.tensor(x.numel() // x.shape[1], device=x.device)
+        dist.all_reduce(counted)
+        count = int(counted)
         shape = [1, -1] + [1] * (x.ndim - 2)
-        mean = differentiable.all_reduce(x.sum(dim=axes)) / count
+        mean = _summed(x.sum(dim=axes)) / count
         centred = x - mean.view(shape)
-        variance = differentiable.all_reduce(centred.square().sum(dim=axes)) / count
+        variance = _summed(centred.square().sum(dim=axes)) / count
         if self.running_mean is not None and self.running_var is not None:
             assert self.num_batches_tracked is not None
             self.num_batches_tracked.add_(1)
@@ -162,5 +214,5 @@ class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
             with torch.no_grad():
                 self.running_mean.lerp_(mean.detach(), momentum)
                 self.running_var.lerp_(variance.detach() * (count / (count - 1)), momentum)
-        y = centred * torch.rsqrt(variance + self.eps).view(shape)
+        y: Tensor = centred * torch.rsqrt(variance + self.eps).view(shape)
         return y * self.weight.view(shape) + self.bias.view(shape) if self.affine else y

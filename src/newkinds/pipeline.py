@@ -20,6 +20,7 @@ from newkinds.given import given_network, open_given
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Foreign, Network
+from newkinds.parallel import is_writer, make_accelerator
 from newkinds.predict import MODEL, kinds_csv, prototypes
 from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
@@ -62,7 +63,7 @@ class Pipeline:
         self.progress = progress
         self.truth = None if truth is None else read_truth(truth, unsorted)
         self.weights = given_network(settings, known, weights, foreign)
-        self.accelerator = Accelerator()
+        self.accelerator = make_accelerator()
         self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu")
         self.trained, self.probes = self._split_known()
         data = {
@@ -99,6 +100,7 @@ class Pipeline:
         """Train f on the known kinds, or take it from the run or from the weights given."""
         if self.weights is not None and not self.run.has(NETWORK):
             self.run.put(NETWORK, network_to_bytes(self.weights))
+            self.run.sync()
         return pretrained(self.run, self.trained, self.settings, self.accelerator, self.progress)
 
     def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
@@ -106,6 +108,7 @@ class Pipeline:
         name = f"features/{which}.npy"
         if not self.run.has(name):
             self.run.put_array(name, extract_features(network, images, progress=self.progress))
+            self.run.sync()
         features: NDArray[np.float32] = self.run.get_array(name)
         return features
 
@@ -114,17 +117,13 @@ class Pipeline:
         if self.settings.kinds != "auto":
             return self.settings.kinds
         if not self.run.has("count.json"):
-            assert self.probes.labels is not None
-            found = count_kinds(
+            probes, unsorted = (
                 self.features(network, "probes", self.probes),
-                self.probes.labels,
                 self.features(network, "unsorted", self.unsorted),
-                self.settings.count,
-                seed=self.settings.seed,
-                progress=self.progress,
             )
-            held_out = self.probes is not self.known
-            self.run.put_json("count.json", {**found.to_dict(), "probes_held_out_of_training": held_out})
+            if is_writer():
+                self._count(probes, unsorted)
+            self.run.sync()
         count = self.run.get_json("count.json")
         self.progress.say(
             f"New kinds: {count['k']} (accuracy on the probes says {count['k_accuracy']}, silhouette "
@@ -136,6 +135,14 @@ class Pipeline:
                 hint="Look at count.json, and say the number with --kinds if you know better.",
             )
         return int(count["k"])
+
+    def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
+        """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json."""
+        assert self.probes.labels is not None
+        settings, seed = self.settings.count, self.settings.seed
+        found = count_kinds(probes, self.probes.labels, unsorted, settings, seed=seed, progress=self.progress)
+        held_out = self.probes is not self.known
+        self.run.put_json("count.json", {**found.to_dict(), "probes_held_out_of_training": held_out})
 
     def cluster(self, network: Network, kinds: int) -> None:
         """Run Algorithm 1 and keep the model, the probabilities and kinds.csv."""
@@ -166,6 +173,7 @@ class Pipeline:
         self.run.put_array(PROBABILITIES, found.probabilities)
         columns = [str(kind) for kind in range(kinds)]
         self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
+        self.run.sync()
         checkpoints.clear()
 
     def score_and_report(self) -> None:
@@ -183,7 +191,9 @@ class Pipeline:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
             self.cluster(network, self.kinds(network))
-            self.score_and_report()
+            if is_writer():
+                self.score_and_report()
+            self.run.sync()
             return replace(read_result(self.run), network=self.settings.network)
         finally:
             self.run.close()
@@ -211,6 +221,7 @@ def pretrained(
             about |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
             about |= {"epochs": found.epochs, "seed": settings.seed}
         run.put(NETWORK, network_to_bytes(found.network, **about))
+        run.sync()
     where = str(run.path / NETWORK)
     network, about = network_from_bytes(run.get(NETWORK), where, admitted=settings.network)
     for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
@@ -225,7 +236,7 @@ def pretrained(
 def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progress = QUIET) -> Path:
     """Train f on the known kinds in a run folder of its own, and return the file of its weights."""
     check_known(known)
-    accelerator = Accelerator()
+    accelerator = make_accelerator()
     given = given_network(settings, known, None, open_given(settings, None))
     settings = resolved(settings, known, given, accelerator.device.type != "cpu")
     run = RunFolder.start(out, settings, {"known": _about(known)}, {"known": known.source}, progress)

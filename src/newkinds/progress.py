@@ -14,7 +14,7 @@ from rich.progress import Progress as RichBars
 
 from newkinds.errors import unknown_name
 
-MODES = ("auto", "bars", "plain", "quiet")
+MODES = ("auto", "bars", "plain", "quiet", "silent")
 PLAIN_SECONDS = 10.0  # between two plain lines about the same task
 
 
@@ -52,7 +52,7 @@ class Step:
 class Progress:
     """Where the stages say what they do.
 
-    mode: "auto" (bars on a terminal, plain lines elsewhere), "bars", "plain" or "quiet" (warnings only).
+    mode: "auto" (bars on a terminal, plain lines elsewhere), "bars", "plain", "quiet" (warnings only) or "silent".
     """
 
     def __init__(self, mode: str = "auto", stream: TextIO | None = None) -> None:
@@ -68,12 +68,13 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line, unless quiet."""
-        if self.mode != "quiet":
+        if self.mode not in ("quiet", "silent"):
             self._console.print(text, markup=False)
 
     def warn(self, text: str) -> None:
-        """Print a warning, quiet or not."""
-        self._console.print(f"Warning: {text}", markup=False)
+        """Print a warning, quiet or not, unless silent."""
+        if self.mode != "silent":
+            self._console.print(f"Warning: {text}", markup=False)
 
     @contextmanager
     def step(self, title: str, total: int, done: int = 0) -> Iterator[Step]:

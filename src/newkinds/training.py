@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
-from newkinds.parallel import gathered, is_writer, share, shared_batch_norm
+from newkinds.parallel import gathered, is_writer, make_accelerator, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
 from newkinds.settings import Optimiser
@@ -121,7 +121,7 @@ def train(
     progress: Progress = QUIET,
 ) -> None:
     """Run all phases of a task, from its last checkpoint if there is one, until the last epoch or until it settles."""
-    accelerator = accelerator or Accelerator()
+    accelerator = accelerator or make_accelerator()
     # The task keeps its own module: what accelerate makes of it is for the steps only.
     with shared_batch_norm(task.module):
         forward = accelerator.prepare_model(task.module)

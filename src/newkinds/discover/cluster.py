@@ -15,6 +15,7 @@ from newkinds.features import extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start, initialise
 from newkinds.networks import ClusteringNetwork, Network
+from newkinds.parallel import from_writer
 from newkinds.progress import QUIET, Progress
 from newkinds.resolve import resolved_discover
 from newkinds.settings import Settings
@@ -57,11 +58,14 @@ def cluster(
     if features is None:
         features = extract_features(network, unsorted, progress=progress)
     # Line 2: PCA into the bottleneck, k-means into the centres, the first targets.
-    start = initialise(features, kinds, settings.initialise, alpha=chosen.alpha, seed=settings.seed)
+    start = from_writer(
+        lambda: initialise(features, kinds, settings.initialise, alpha=chosen.alpha, seed=settings.seed)
+    )
     task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth)
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
+    faster = {} if chosen.warmup_learning_rate == "same" else {"learning_rate": chosen.warmup_learning_rate}
     phases = [
-        Phase("warmup", chosen.warmup_epochs, chosen),
+        Phase("warmup", chosen.warmup_epochs, chosen.model_copy(update=faster)),
         Phase("main", chosen.epochs, chosen),
     ]
     train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.discover.signs import BestState, agreement, effective_kinds, shared_information
 from newkinds.discover.variants import VARIANTS
-from newkinds.equations import clustering_accuracy, consistency, kl_divergence, objective, omega
+from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega
 from newkinds.features import apply, as_input, device_of
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
@@ -46,17 +47,25 @@ class ClusteringTask(Task):
         self.batch_size = settings.batch_size
         self.seed = seed
         self.truth = truth
-        self.variant = VARIANTS[settings.variant](settings.balance)
+        self.variant = VARIANTS[settings.variant](settings.balance, settings.beta)
+        self.views = self.variant.views
         self.how = policy(settings.augmentation, unsorted.size)
         self.targets = torch.from_numpy(start.targets)  # q
-        self.labels = torch.from_numpy(start.labels)
+        self.start_labels = start.labels
+        self.labels = start.labels
+        self.named = np.zeros(len(unsorted), dtype=np.int64)  # what each picture's view was named in this epoch
+        self.calm = 0  # epochs in a row that hardly changed an assignment
+        self.best = BestState(settings.guard != "off")
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
-        """Give f a learning rate of its own beside the bottleneck's and the centres'."""
+        """Give f and the centres learning rates of their own beside the bottleneck's."""
         rate = optimiser.learning_rate
-        backbone = [w for name, w in self.module.named_parameters() if "network." in name]
-        head = [w for name, w in self.module.named_parameters() if "network." not in name]
-        return [{"params": backbone, "lr": rate * self.settings.backbone_rate}, {"params": head, "lr": rate}]
+        assert isinstance(self.module, ClusteringNetwork)
+        return [
+            {"params": list(self.module.network.parameters()), "lr": rate * self.settings.backbone_rate},
+            {"params": list(self.module.bottleneck.parameters()), "lr": rate},
+            {"params": [self.module.centres], "lr": rate * self.settings.centre_rate},
+        ]
 
     def set_mode(self) -> None:
         """Train with batch norm as in evaluation, unless the settings say otherwise.
@@ -66,63 +75,84 @@ class ClusteringTask(Task):
         self.module.train()
         if self.settings.batch_norm == "frozen":
             for layer in self.module.modules():
-                if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+                if isinstance(layer, nn.modules.batchnorm._BatchNorm):
                     layer.eval()
 
-    def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return Eq. 6 for a batch, and its two terms."""
+    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
+        """Return the variant's views of some pictures, one below the other: they share batch statistics."""
         device = device_of(self.module)
-        log_p, p_other = self.variant.other(self.module(self._views(items, epoch, device)))
-        q = self.targets[torch.from_numpy(items)].to(device)
-        weight = omega(epoch, self.settings.ramp_epochs, self.settings.consistency)
-        losses = {"loss": objective(q, log_p, p_other, weight, self.settings.kl_normalisation)}
-        losses["kl"] = kl_divergence(q, log_p.detach(), self.settings.kl_normalisation)
-        if p_other is not None:
-            losses["consistency"] = consistency(log_p.detach().exp(), p_other.detach())
-        return losses
-
-    def _views(self, items: NDArray[np.int64], epoch: int, device: torch.device) -> Tensor:
-        """Return the variant's views of a batch, one below the other: one pass, so that they share batch statistics."""
         pixels = self.images.pixels[items]
         if self.images.is_embedding:
-            return as_input(pixels, device).repeat(self.variant.views, 1)
+            return as_input(pixels, device).repeat(self.views, 1)
         batch = torch.from_numpy(pixels).to(device)
         plain = policy("none", self.images.size)
         views = []
-        for view in range(self.variant.views):
+        for view in range(self.views):
             how = plain if view == 0 and self.settings.first_view == "plain" else self.how
             views.append(augment(batch, items, how, seed=self.seed, epoch=epoch, view=view))
         return torch.cat(views)
 
+    def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        """Return Eq. 6 for a batch, and its two terms."""
+        numbers = torch.from_numpy(items)
+        log_p, p_other = self.variant.other(outputs, numbers)
+        self.named[items] = outputs[-len(items) :].detach().argmax(dim=1).cpu().numpy()
+        q = self.targets[numbers].to(outputs.device)
+        weight = omega(epoch, self.settings.ramp_epochs, self.settings.consistency)
+        divergence = kl_divergence(q, log_p, self.settings.kl_normalisation)
+        if p_other is None:
+            return {"loss": divergence, "kl": divergence}
+        difference = consistency(log_p.exp(), p_other)
+        return {"loss": divergence + weight * difference, "kl": divergence, "consistency": difference}
+
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
-        """Update q when it is due (Algorithm 1, lines 7 and 11) and log how many assignments changed."""
+        """Update q when it is due (Algorithm 1, lines 7 and 11) and log how the clustering fares."""
         p = self.predict()
-        labels = p.argmax(dim=1)
-        record: Record = {
-            "changed": float((labels != self.labels).float().mean()),
-            "smallest_kind": int(torch.bincount(labels, minlength=p.shape[1]).min()),
-        }
-        if self.truth is not None:
-            named = self.truth >= 0
-            record["acc"] = clustering_accuracy(labels[torch.from_numpy(named)], self.truth[named])
-        self.labels = labels
+        record = self._signs(p)
+        self.calm = self.calm + 1 if phase.name == "main" and record["changed"] <= self.settings.settled else 0
+        self.labels = p.argmax(dim=1).numpy()
+        self.variant.epoch_done(p)
         # Line 7: after warm-up, whose targets stay the first ones; line 11: after each epoch of the main loop.
         in_main = epoch + 1 - self.settings.warmup_epochs
         if last_of_phase if phase.name == "warmup" else in_main % self.settings.update_every == 0:
             self.targets = self.variant.targets(p)
+        self.best.offer(self.module, epoch, record["shared_information"])
         return record
+
+    def _signs(self, p: Tensor) -> Record:
+        """Return what can be said about p (N, K) without the truth, and ACC where that is known."""
+        labels, kinds = p.argmax(dim=1).numpy(), p.shape[1]
+        record: Record = {
+            "changed": float((labels != self.labels).mean()),
+            "smallest_kind": int(np.bincount(labels, minlength=kinds).min()),
+            "effective_kinds": effective_kinds(labels, kinds),
+            "start_agreement": agreement(labels, self.start_labels),
+            "shared_information": shared_information(labels, self.named, kinds),
+        }
+        if self.truth is not None:
+            named = self.truth >= 0
+            record["acc"] = clustering_accuracy(labels[named], self.truth[named])
+        return record
+
+    def settled(self) -> bool:
+        """Return whether assignments have hardly changed for some epochs of the main loop."""
+        return self.settings.settled > 0 and self.calm >= self.settings.settled_epochs
 
     def predict(self) -> Tensor:
         """Return p(k|i) of all pictures as they are, float32 (N, K) (Algorithm 1, line 13)."""
         return torch.from_numpy(apply(self.module, self.images)).exp()
 
     def state(self) -> dict[str, Tensor]:
-        """Return q and the last assignments."""
-        return {"targets": self.targets, "labels": self.labels}
+        """Return q, the last assignments, and what the variant and the guard keep."""
+        own = {"targets": self.targets, "labels": torch.from_numpy(self.labels), "calm": torch.tensor(self.calm)}
+        own |= {f"variant.{name}": value for name, value in self.variant.state().items()}
+        return own | {f"best.{name}": value for name, value in self.best.state().items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take q and the last assignments back."""
-        self.targets, self.labels = state["targets"], state["labels"]
+        """Take back what `state` gave."""
+        self.targets, self.labels, self.calm = state["targets"], state["labels"].numpy(), int(state["calm"])
+        for prefix, owner in (("variant.", self.variant), ("best.", self.best)):
+            owner.load_state({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
 
 
 def _with_start(network: Network, start: Start, alpha: float) -> ClusteringNetwork:

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import torch
 from torch import Tensor
 
-from newkinds.equations import target
+from newkinds.equations import corrected, ensemble, target
 
 
 class Variant:
-    """DTC-Baseline: no p', and q from the current p."""
+    """DTC-Baseline: no p', and q from the current p.
+
+    balance: the power that the mass of each kind in Eq. 3 is raised to. beta: the momentum of the ensembles (Eq. 4).
+    """
 
     views = 1  # how many views of a picture a step looks at
 
-    def __init__(self, balance: float = 1.0) -> None:
+    def __init__(self, balance: float = 1.0, beta: float = 0.6) -> None:
         self.balance = balance
+        self.beta = beta
 
-    def other(self, log_p: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Split the predictions of all views, log p (views * B, K), into log p (B, K) and p' (B, K) or none."""
+    def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Split the predictions of all views, log p (views * B, K), into log p (B, K) and p' (B, K) or none.
+
+        items: int64 (B,), which pictures they are of.
+        """
         return log_p, None
 
-    def targets(self, p: Tensor) -> Tensor:
-        """Return q (N, K) from the current p (N, K) of all pictures, unaugmented (Eq. 3).
+    def epoch_done(self, p: Tensor) -> None:
+        """Take note of the current p (N, K) of all pictures, unaugmented, at the end of an epoch."""
 
-        The mass of each kind that Eq. 3 divides by is raised to `balance`.
-        """
+    def targets(self, p: Tensor) -> Tensor:
+        """Return q (N, K) from the current p (N, K) of all pictures, unaugmented (Eq. 3)."""
         return target(p, p.sum(dim=0) ** self.balance)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what the variant must get back to go on."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what `state` gave."""
 
 
 class Pi(Variant):
@@ -32,10 +49,76 @@ class Pi(Variant):
 
     views = 2
 
-    def other(self, log_p: Tensor) -> tuple[Tensor, Tensor | None]:
+    def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
         """Take the first half as log p and the second as p'."""
         first, second = log_p.chunk(2)
         return first, second.exp()
 
 
-VARIANTS: dict[str, type[Variant]] = {"baseline": Variant, "pi": Pi}
+class _Ensemble(Variant):
+    """A variant that keeps the moving average of all epochs' predictions."""
+
+    def __init__(self, balance: float = 1.0, beta: float = 0.6) -> None:
+        super().__init__(balance, beta)
+        self.average: Tensor | None = None  # P^t (N, K) (Eq. 4)
+        self.epochs = 0  # t
+
+    def add(self, p: Tensor) -> None:
+        """Put the predictions of one more epoch, p (N, K), into the average."""
+        previous = torch.zeros_like(p) if self.average is None else self.average
+        self.average = ensemble(previous, p, self.beta)
+        self.epochs += 1
+
+    def mean(self) -> Tensor | None:
+        """Return the average freed of its start at zero (Eq. 5), or None before the first epoch has ended."""
+        return None if self.average is None else corrected(self.average, self.beta, self.epochs)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the average."""
+        return {} if self.average is None else {"average": self.average, "epochs": torch.tensor(self.epochs)}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take the average back."""
+        if state:
+            self.average, self.epochs = state["average"], int(state["epochs"])
+
+
+class TE(_Ensemble):
+    """DTC-TE: p' is the ensemble of what earlier epochs said about augmented pictures, while they trained.
+
+    In the first epoch there is none yet, and so no consistency term.
+    """
+
+    def __init__(self, balance: float = 1.0, beta: float = 0.6) -> None:
+        super().__init__(balance, beta)
+        self.seen: list[tuple[Tensor, Tensor]] = []  # the predictions of this epoch, batch by batch
+
+    def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Take p' from the ensemble, as a constant."""
+        self.seen.append((items, log_p.detach().exp().cpu()))
+        mean = self.mean()
+        return log_p, None if mean is None else mean[items].to(log_p.device)
+
+    def epoch_done(self, p: Tensor) -> None:
+        """Put this epoch's predictions into the ensemble."""
+        seen = torch.empty_like(p)
+        for items, batch in self.seen:
+            seen[items] = batch
+        self.seen = []
+        self.add(seen)
+
+
+class TEP(_Ensemble):
+    """DTC-TEP: q is made from the ensemble of the unaugmented predictions after each epoch; no p'."""
+
+    def epoch_done(self, p: Tensor) -> None:
+        """Put p into the ensemble."""
+        self.add(p)
+
+    def targets(self, p: Tensor) -> Tensor:
+        """Return q (N, K) from the ensemble (Eq. 3 of Eq. 5)."""
+        mean = self.mean()
+        return super().targets(p if mean is None else mean)
+
+
+VARIANTS: dict[str, type[Variant]] = {"baseline": Variant, "pi": Pi, "te": TE, "tep": TEP}

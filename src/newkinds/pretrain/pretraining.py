@@ -74,7 +74,9 @@ def pretrain(
 
 def _check_episodes(known: ImageSet, kept: NDArray[np.int64], settings: Pretrain) -> None:
     """Refuse episodes that ask a kind for more pictures than it has, or for a single kind."""
-    assert known.labels is not None and isinstance(settings.support, int) and isinstance(settings.query, int)
+    assert known.labels is not None
+    assert isinstance(settings.support, int)
+    assert isinstance(settings.query, int)
     counts = np.bincount(known.labels[kept], minlength=len(known.classes))
     smallest = int(counts.argmin())
     need = settings.support + settings.query

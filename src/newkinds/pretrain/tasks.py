@@ -162,7 +162,8 @@ class EpisodeTask(KnownTask):
     @property
     def each(self) -> int:
         """How many pictures of a kind stand in a batch."""
-        assert isinstance(self.settings.support, int) and isinstance(self.settings.query, int)
+        assert isinstance(self.settings.support, int)
+        assert isinstance(self.settings.query, int)
         return self.settings.support + self.settings.query
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
@@ -188,7 +189,8 @@ class EpisodeTask(KnownTask):
 
         The mean over trials of up to `episode_kinds` kinds, drawn at random but the same ones after each epoch.
         """
-        assert self.held_out.labels is not None and isinstance(self.settings.support, int)
+        assert self.held_out.labels is not None
+        assert isinstance(self.settings.support, int)
         shots = self.settings.support
         queries = apply(self.network, self.held_out)
         right = []

@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from newkinds.errors import DataError
+from newkinds.parallel import is_writer
 from newkinds.progress import QUIET, Progress
 from newkinds.runs.files import digest, write_atomic
 from newkinds.runs.weights import from_bytes, to_bytes
@@ -58,7 +59,9 @@ class DiskCheckpoints:
         return None
 
     def clear(self) -> None:
-        """Delete all checkpoints, when the run no longer needs them."""
+        """Delete all checkpoints, when the run no longer needs them; of several processes the writer does."""
+        if not is_writer():
+            return
         for path in self.folder.glob("*.safetensors"):
             path.unlink()
 

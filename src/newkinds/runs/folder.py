@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from newkinds.errors import RunError, UsageError
+from newkinds.parallel import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
 from newkinds.runs.checkpoints import DiskCheckpoints
 from newkinds.runs.files import TEMPORARY, digest, remove_leftovers, write_atomic
@@ -49,28 +50,41 @@ class RunFolder:
     ) -> RunFolder:
         """Make a run folder, or go on with the one that is there if its settings and data are the same.
 
-        data: what tells the data apart, such as hashes. sources: where the data came from, which may change.
+        data: what tells the data apart, such as hashes. sources: where the data came from, which may change. Of several
+        processes the first makes the folder and writes in it; the others see what it has written after `sync`.
         """
+        check_same(flat({**settings.model_dump(mode="json"), "data": dict(data), "version": __version__}))
         run = cls(path, progress)
-        run._make()
-        run._check_ours()
-        run._take_lock()
-        try:
-            if run._file("run.json").exists():
-                run._about = run._read_about()
-                run._check_same(settings, data)
-                run._about["sources"] = dict(sources)
-                remove_leftovers(path)
-            else:
-                write_atomic(run._file("settings.toml"), settings.to_toml().encode())
-                run._about = {"version": __version__, "threads": torch.get_num_threads(), "outputs": {}}
-                run._about |= {"data": dict(data), "sources": dict(sources)}
-            run._write_about()
-            run._mend_log()
-        except BaseException:
-            run.close()  # so that the same process can start again
-            raise
+        if is_writer():
+            run._start(settings, data, sources)
+        run.sync()
         return run
+
+    def _start(self, settings: Settings, data: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+        self._make()
+        self._check_ours()
+        self._take_lock()
+        try:
+            if self._file("run.json").exists():
+                self._about = self._read_about()
+                self._check_same(settings, data)
+                self._about["sources"] = dict(sources)
+                remove_leftovers(self.path)
+            else:
+                write_atomic(self._file("settings.toml"), settings.to_toml().encode())
+                self._about = {"version": __version__, "threads": torch.get_num_threads(), "outputs": {}}
+                self._about |= {"data": dict(data), "sources": dict(sources)}
+            self._write_about()
+            self._mend_log()
+        except BaseException:
+            self.close()  # so that the same process can start again
+            raise
+
+    def sync(self) -> None:
+        """Wait until all processes are here, and see what the writer has written."""
+        wait_for_all()
+        if not is_writer():
+            self._about = self._read_about()
 
     @staticmethod
     def check_writable(path: Path) -> None:
@@ -128,7 +142,9 @@ class RunFolder:
         return expected is not None and file.is_file() and digest(file.read_bytes()) == expected
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an output and list it."""
+        """Write an output and list it; of several processes the writer does."""
+        if not is_writer():
+            return
         file = self._file(name)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(file, data)
@@ -174,7 +190,9 @@ class RunFolder:
         return array
 
     def log(self, record: Record) -> None:
-        """Add a line to log.jsonl."""
+        """Add a line to log.jsonl; of several processes the writer does."""
+        if not is_writer():
+            return
         with self._file("log.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
