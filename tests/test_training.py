@@ -45,12 +45,14 @@ class Fit(Task):
         self.average = torch.zeros(n)
         self.seen: list[tuple[int, list[int]]] = []
 
-    def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
+        return self.x[items]
+
+    def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         self.seen.append((epoch, items.tolist()))
         noise = torch.from_numpy(uniforms(self.seed, "noise", epoch, items, 1)).float()
-        out = self.module(self.x[items])
-        square = (out - noise).square().mean()
-        return {"loss": square + 0.1 * (out[:, 0] - self.average[items]).square().mean(), "square": square}
+        square = (outputs - noise).square().mean()
+        return {"loss": square + 0.1 * (outputs[:, 0] - self.average[items]).square().mean(), "square": square}
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         self.module.eval()
@@ -169,6 +171,88 @@ def test_the_global_generator_does_not_matter() -> None:
     assert bits(third) != bits(first)
 
 
+# Views, modes and the end
+
+
+class Shaken(Fit):
+    """Two views of each item: as it is, and moved a little; the loss takes the first and compares it to the second."""
+
+    views = 2
+
+    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
+        moved = torch.from_numpy(uniforms(self.seed, "moved", epoch, items, 3)).float()
+        return torch.cat([self.x[items], self.x[items] + moved])
+
+    def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        assert outputs.shape == (2 * len(items), 1)
+        first, second = outputs.chunk(2)
+        losses = super().losses(first, items, epoch)
+        return {**losses, "loss": losses["loss"] + (first - second).square().mean()}
+
+
+def test_training_is_a_plain_loop_of_gradient_steps() -> None:
+    whole, by_hand = Shaken(), Shaken()
+    plan = [Phase("main", 3, Optimiser(optimiser="adam", learning_rate=0.02, weight_decay=0.1))]
+    train(whole, plan)
+    adam = torch.optim.Adam(by_hand.module.parameters(), lr=0.02, weight_decay=0.1)
+    for epoch in range(3):
+        by_hand.module.train()
+        for items in by_hand.batches(epoch):
+            adam.zero_grad()
+            outputs = by_hand.module(by_hand.inputs(items, epoch))  # one call: batch norm sees both views at once
+            by_hand.losses(outputs, items, epoch)["loss"].backward()
+            adam.step()
+        by_hand.epoch_done(plan[0], epoch, last_of_phase=epoch == 2)
+    assert by_hand.seen == whole.seen
+    assert bits(by_hand) == bits(whole)
+
+
+def test_the_task_says_what_is_trained_and_in_which_mode() -> None:
+    class Frozen(Fit):
+        def set_mode(self) -> None:
+            self.module.train()
+            self.module[1].eval()
+
+        def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
+            return [{"params": list(self.module[3].parameters()), "lr": optimiser.learning_rate}]
+
+    task = Frozen()
+    before = {name: value.clone() for name, value in task.module.state_dict().items()}
+    train(task, phases(1, 2))
+    changed = {name for name, value in task.module.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {"3.weight", "3.bias"}
+
+
+def test_a_settled_task_spares_the_epochs_that_are_left() -> None:
+    class Settles(Fit):
+        def __init__(self, after: int) -> None:
+            super().__init__()
+            self.after, self.left = after, after
+
+        def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
+            self.left = self.after - epoch - 1
+            return super().epoch_done(phase, epoch, last_of_phase)
+
+        def settled(self) -> bool:
+            return self.left <= 0
+
+    whole, kept = Fit(), InMemory()
+    train(whole, phases(), checkpoints=kept)
+    for after in (1, 3, 5):  # in the first phase, at its end, in the second
+        task, mine, records = Settles(after), InMemory(), []
+        train(task, phases(), checkpoints=mine, log=records.append)
+        assert [record["epoch"] for record in records] == list(range(after))
+        assert sorted(mine.kept) == list(range(1, after))  # the end is a result, not a checkpoint
+        # It is the same training, cut short.
+        weights = {name.removeprefix("module."): value for name, value in kept.kept[after].items()}
+        assert all(torch.equal(value, weights[name]) for name, value in task.module.state_dict().items())
+        # Going on from a checkpoint, it ends where it ended.
+        again = Settles(after)
+        if mine.kept:
+            train(again, phases(), checkpoints=mine)
+            assert bits(again) == bits(task)
+
+
 # Log and rates
 
 
@@ -178,8 +262,8 @@ def test_log_has_the_mean_losses_of_each_epoch() -> None:
     own = task.losses
     parts: list[tuple[int, dict[str, float]]] = []
 
-    def spy(items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        losses = own(items, epoch)
+    def spy(outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        losses = own(outputs, items, epoch)
         parts.append((len(items), {name: value.item() for name, value in losses.items()}))
         return losses
 
@@ -250,8 +334,8 @@ def test_make_optimiser_takes_every_setting() -> None:
 @pytest.mark.parametrize("bad_epoch", [0, 2, 4])
 def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(value: float, bad_epoch: int) -> None:
     class Breaks(Fit):
-        def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-            losses = super().losses(items, epoch)
+        def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+            losses = super().losses(outputs, items, epoch)
             if epoch == bad_epoch and 7 in items:
                 losses["loss"] = losses["loss"] * value
             return losses
@@ -272,8 +356,8 @@ def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(value: float, bad_e
 
 def test_weights_that_are_not_finite_stop_before_a_checkpoint() -> None:
     class Breaks(Fit):
-        def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-            losses = super().losses(items, epoch)
+        def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+            losses = super().losses(outputs, items, epoch)
             if (epoch, items.tolist()) == (2, self.batches(2)[-1].tolist()):
                 # Zero, but with an infinite slope.
                 losses["loss"] = losses["loss"] + (self.module[0].weight * 0).sum().sqrt()
@@ -302,8 +386,8 @@ def test_a_buffer_that_is_not_finite_counts_too() -> None:
 
 def test_a_long_list_of_pictures_is_cut() -> None:
     class Breaks(Fit):
-        def losses(self, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-            return {"loss": super().losses(items, epoch)["loss"] * math.nan}
+        def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+            return {"loss": super().losses(outputs, items, epoch)["loss"] * math.nan}
 
     with pytest.raises(NumericsError, match=r"(picture-\d+, ){4}picture-\d+ and 6 more"):
         train(Breaks(batch_size=20), phases())
