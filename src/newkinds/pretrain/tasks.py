@@ -170,7 +170,7 @@ class EpisodeTask(KnownTask):
         """Cut random orders of all kinds into episodes, as often as it takes to see about all pictures once."""
         kinds = self.classes * self.turns
         rounds = max(1, round(len(self.kept) / self.classes / self.each))
-        n_episodes = math.ceil(kinds / min(self.settings.episode_kinds, kinds))
+        n_episodes = min(math.ceil(kinds / self.settings.episode_kinds), kinds // 2)  # none is left with a single kind
         members = [np.flatnonzero(self.picture_labels == label) for label in range(self.classes)]
         found = []
         for number in range(rounds):
