@@ -385,6 +385,8 @@ def _show_discovery(found: Discovery) -> None:
     )
     if found.scores is not None and found.kmeans_scores is not None:
         _show_scores(found.scores, found.kmeans_scores)
+    if found.choice is not None:
+        out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
     out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from newkinds.errors import NumericsError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
+from newkinds.parallel import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 
@@ -37,26 +39,41 @@ def apply(
     images: ImageSet,
     *,
     call: Callable[[Tensor], Tensor] | None = None,
+    prepare: Callable[[Tensor, NDArray[np.int64]], Tensor] | None = None,
     title: str = "",
     progress: Progress = QUIET,
 ) -> NDArray[np.float32]:
-    """Return a module's output (N, ...), or that of its method `call`, over all pictures as they are.
+    """Return a module's output (N, ...), or that of its method `call`, over all pictures.
 
-    The module is in eval mode meanwhile; its own mode is put back afterwards.
+    They are taken as they are, or as `prepare` makes them of their pixels (uint8) and numbers. The module is in eval
+    mode meanwhile; the modes of its parts are put back afterwards. Of several processes each takes a share of the
+    pictures: all of them must call this, and all get the whole.
     """
-    was_training = module.training
+    mine = share(np.arange(len(images), dtype=np.int64))
+    modes = {part: part.training for part in module.modules()}
     module.eval()
     outputs = []
     try:
-        with torch.inference_mode(), progress.step(title, len(images)) as step:
-            size = batch_size(module)
-            for start in range(0, len(images), size):
-                batch = as_input(images.pixels[start : start + size], device_of(module))
-                outputs.append((call or module)(batch).float().cpu().numpy())
-                step.advance(len(batch))
+        with torch.inference_mode(), progress.step(title, len(mine)) as step:
+            for items in np.array_split(mine, math.ceil(len(mine) / batch_size(module))):
+                outputs.append((call or module)(_batch(module, images, items, prepare)).float().cpu().numpy())
+                step.advance(len(items))
     finally:
-        module.train(was_training)
-    return np.concatenate(outputs)
+        for part, training in modes.items():
+            part.training = training
+    return gathered_rows(np.concatenate(outputs))
+
+
+def _batch(
+    module: nn.Module,
+    images: ImageSet,
+    items: NDArray[np.int64],
+    prepare: Callable[[Tensor, NDArray[np.int64]], Tensor] | None,
+) -> Tensor:
+    pixels = images.pixels[items[0] : items[-1] + 1]
+    if prepare is None:
+        return as_input(pixels, device_of(module))
+    return prepare(torch.from_numpy(np.ascontiguousarray(pixels)).to(device_of(module)), items)
 
 
 def batch_size(module: nn.Module) -> int:

@@ -20,6 +20,9 @@ from newkinds.runs.weights import clustering_about
 
 PROBABILITIES = "features/probabilities.npy"
 EMBEDDING = "features/embedding.npy"
+CHOICE = "choice.json"  # which epoch's state was kept, and why
+LAST = "model/last.safetensors"  # the last state, where an earlier one was kept
+LAST_PROBABILITIES = "features/probabilities-last.npy"
 PAGE = "report/index.html"
 
 
@@ -65,6 +68,7 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
         version=run.version,
         skipped=unsorted.skipped,
         known_classes=tuple(about["known_classes"]),
+        choice=run.get_json(CHOICE) if run.has(CHOICE) else None,
     )
     write_report(data, run.path / "report", progress=progress)
     run.adopt(PAGE)
@@ -81,4 +85,5 @@ def read_result(run: RunFolder) -> Discovery:
         scores=Scores(**scores["discovered"]) if scores else None,
         kmeans_scores=Scores(**scores["kmeans"]) if scores else None,
         count=run.get_json("count.json") if run.has("count.json") else None,
+        choice=run.get_json(CHOICE) if run.has(CHOICE) else None,
     )

@@ -15,7 +15,17 @@ from newkinds.count import count_kinds
 from newkinds.discover import cluster
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
-from newkinds.finished import EMBEDDING, PAGE, PROBABILITIES, read_result, report_run, score_run
+from newkinds.finished import (
+    CHOICE,
+    EMBEDDING,
+    LAST,
+    LAST_PROBABILITIES,
+    PAGE,
+    PROBABILITIES,
+    read_result,
+    report_run,
+    score_run,
+)
 from newkinds.given import given_network, open_given
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
@@ -167,8 +177,13 @@ class Pipeline:
                 f"{empty} of {kinds} kinds stayed empty: kinds have merged. Ask for fewer with --kinds, or try a lower "
                 "discover.learning_rate or discover.consistency in a new run folder."
             )
+        self.run.put_json(CHOICE, found.choice.to_dict())
         extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
-        self.run.put(MODEL, clustering_to_bytes(found.network, extra, known_classes=list(self.known.classes)))
+        about = {"known_classes": list(self.known.classes)}
+        self.run.put(MODEL, clustering_to_bytes(found.network, extra, **about))
+        if found.last is not None:
+            self.run.put(LAST, clustering_to_bytes(found.last, {}, **about))
+            self.run.put_array(LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
         self.run.put_array(EMBEDDING, apply(found.network, self.unsorted, call=found.network.embed))
         self.run.put_array(PROBABILITIES, found.probabilities)
         columns = [str(kind) for kind in range(kinds)]

@@ -24,7 +24,7 @@ class Discovery:
 
     names: of the N pictures. probabilities: p(k|i), float32 (N, K). scores, kmeans_scores: where the truth is known,
     those of the kinds and those of k-means on the features that discovery started from. count: what Algorithm 2 found
-    if the number of kinds was estimated. path: the run folder. network: the one that the run was asked for by name,
+    if the number of kinds was estimated. choice: which epoch's state was kept, "last" or "best", and why. path: the run folder. network: the one that the run was asked for by name,
     which `predict` may therefore build again.
     """
 
@@ -34,6 +34,7 @@ class Discovery:
     scores: Scores | None = None
     kmeans_scores: Scores | None = None
     count: dict[str, Any] | None = None
+    choice: dict[str, Any] | None = None
     network: str | None = None
 
     @property

@@ -135,6 +135,7 @@ class Discover(Optimiser):
     first_view: Literal["plain", "augmented"] = "augmented"
     settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
     settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
+    guard_tolerance: float = Field(0.02, ge=0, le=1)  # of the sign, by which the last state may be worse than the best
     guard: Literal["off", "warn", "keep-best"] = "keep-best"  # what to do when signs say that it ends below its best
 
     _policy = field_validator("augmentation")(_known_policy)

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from newkinds.discover.clustering_task import ClusteringTask
+from newkinds.discover.signs import Choice
 from newkinds.features import extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start, initialise
@@ -24,11 +25,16 @@ from newkinds.training import Checkpoints, Phase, Record, train
 
 @dataclass(frozen=True)
 class Clustered:
-    """What Algorithm 1 found: the trained network and p(k|i) float32 (N, K) of the unsorted pictures."""
+    """What Algorithm 1 found: the trained network and p(k|i) float32 (N, K) of the unsorted pictures.
+
+    choice: which epoch's state that is, and why. last: the network of the last epoch, if that is another one.
+    """
 
     network: ClusteringNetwork
     probabilities: NDArray[np.float32]
     start: Start
+    choice: Choice
+    last: ClusteringNetwork | None = None
 
     @property
     def kinds(self) -> NDArray[np.int64]:
@@ -62,13 +68,15 @@ def cluster(
         lambda: initialise(features, kinds, settings.initialise, alpha=chosen.alpha, seed=settings.seed)
     )
     task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth)
+    task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
-    faster = {} if chosen.warmup_learning_rate == "same" else {"learning_rate": chosen.warmup_learning_rate}
-    phases = [
-        Phase("warmup", chosen.warmup_epochs, chosen.model_copy(update=faster)),
-        Phase("main", chosen.epochs, chosen),
-    ]
+    rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate
+    warmup = chosen.model_copy(update={"learning_rate": rate, "schedule": "constant"})
+    phases = [Phase("warmup", chosen.warmup_epochs, warmup), Phase("main", chosen.epochs, chosen)]
     train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)
+    choice, last = task.choose()
+    if choice.warning:
+        progress.warn(choice.warning)
     probabilities = task.predict().numpy()  # Line 13
     assert isinstance(task.module, ClusteringNetwork)
-    return Clustered(task.module, probabilities, start)
+    return Clustered(task.module, probabilities, start, choice, last)

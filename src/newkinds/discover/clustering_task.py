@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newkinds.discover.signs import BestState, agreement, effective_kinds, shared_information
+from newkinds.discover.signs import BestState, Choice, agreement, effective_kinds, shared_information
 from newkinds.discover.variants import VARIANTS
 from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega
 from newkinds.features import apply, as_input, device_of
@@ -56,6 +58,7 @@ class ClusteringTask(Task):
         self.named = np.zeros(len(unsorted), dtype=np.int64)  # what each picture's view was named in this epoch
         self.calm = 0  # epochs in a row that hardly changed an assignment
         self.best = BestState(settings.guard != "off")
+        self.epoch, self.sign = -1, math.nan  # of the last epoch that ended
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Give f and the centres learning rates of their own beside the bottleneck's."""
@@ -116,7 +119,8 @@ class ClusteringTask(Task):
         in_main = epoch + 1 - self.settings.warmup_epochs
         if last_of_phase if phase.name == "warmup" else in_main % self.settings.update_every == 0:
             self.targets = self.variant.targets(p)
-        self.best.offer(self.module, epoch, record["shared_information"])
+        self.epoch, self.sign = epoch, record["shared_information"]
+        self.best.offer(self.module, epoch, self.sign)
         return record
 
     def _signs(self, p: Tensor) -> Record:
@@ -134,13 +138,47 @@ class ClusteringTask(Task):
             record["acc"] = clustering_accuracy(labels[named], self.truth[named])
         return record
 
+    def measure_start(self) -> None:
+        """Offer the state before any training to the guard: what comes later has to be better than that."""
+        if self.settings.guard == "off":
+            return
+        self.named = self.predict(augmented=True).argmax(dim=1).numpy()
+        self.sign = self._signs(self.predict())["shared_information"]
+        self.best.offer(self.module, -1, self.sign)
+
+    def choose(self) -> tuple[Choice, ClusteringNetwork | None]:
+        """Put the weights of the best state back if the last one is clearly worse by its sign, and say which it is.
+
+        Returns the choice, and the last state where it was not the one kept.
+        """
+        last, best = self.sign, self.best
+        if self.settings.guard == "off":
+            return Choice("last", self.epoch, math.nan, math.nan, "nobody watched: discover.guard is off"), None
+        numbers = f"shared information of pictures and their views {last:.3f} at the end, {best.sign:.3f} at its best"
+        if last >= best.sign - self.settings.guard_tolerance:
+            return Choice("last", self.epoch, last, last, f"no sign of kinds merging: {numbers}"), None
+        when = "before training" if best.epoch < 0 else f"after epoch {best.epoch + 1}"
+        if self.settings.guard == "warn":
+            warning = f"Kinds seem to merge or waver: {numbers}, {when}. The last state is kept, as asked for."
+            return Choice("last", self.epoch, last, last, "asked for", warning), None
+        assert isinstance(self.module, ClusteringNetwork)
+        ended = copy.deepcopy(self.module)
+        self.module.load_state_dict(best.weights)
+        why = f"kinds merged or wavered later: {numbers}, {when}"
+        warning = f"The state {when} is kept, not the last: {why}. A lower discover.learning_rate may help."
+        return Choice("best", best.epoch, best.sign, last, why, warning), ended
+
     def settled(self) -> bool:
         """Return whether assignments have hardly changed for some epochs of the main loop."""
         return self.settings.settled > 0 and self.calm >= self.settings.settled_epochs
 
-    def predict(self) -> Tensor:
-        """Return p(k|i) of all pictures as they are, float32 (N, K) (Algorithm 1, line 13)."""
-        return torch.from_numpy(apply(self.module, self.images)).exp()
+    def predict(self, augmented: bool = False) -> Tensor:
+        """Return p(k|i) of all pictures as they are, float32 (N, K) (Algorithm 1, line 13), or of a view of each."""
+        views = self._a_view if augmented and not self.images.is_embedding else None
+        return torch.from_numpy(apply(self.module, self.images, prepare=views)).exp()
+
+    def _a_view(self, pixels: Tensor, items: NDArray[np.int64]) -> Tensor:
+        return augment(pixels, items, self.how, seed=self.seed, epoch=0, view=self.views)
 
     def state(self) -> dict[str, Tensor]:
         """Return q, the last assignments, and what the variant and the guard keep."""

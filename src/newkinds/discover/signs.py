@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +40,26 @@ def effective_kinds(labels: NDArray[np.int64], kinds: int) -> float:
 def agreement(labels: NDArray[np.int64], start: NDArray[np.int64]) -> float:
     """Return the share of pictures that are still with the kind they started in, kinds matched one to one."""
     return clustering_accuracy(labels, start)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which state of a clustering was kept: that of the last epoch, or the best by a sign that needs no labels.
+
+    kept: "last" or "best". epoch: whose state it is, -1 for the start. sign, last_sign: the shared information of that
+    state and of the last one, not numbers if nobody watched. why: in words. warning: what a person should be told now.
+    """
+
+    kept: str
+    epoch: int
+    sign: float
+    last_sign: float
+    why: str
+    warning: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values; what is not a number becomes None."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
 class BestState:

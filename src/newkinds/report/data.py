@@ -30,6 +30,7 @@ class ReportData:
         where the number of kinds was given.
     scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known.
     settings: all values of the run, resolved; tables in tables.
+    choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
     """
 
     title: str
@@ -47,6 +48,7 @@ class ReportData:
     version: str
     skipped: tuple[Skipped, ...]
     known_classes: tuple[str, ...]
+    choice: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)
