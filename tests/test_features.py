@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import newkinds.features as module
 from newkinds.errors import NumericsError
-from newkinds.features import apply, as_input, device_of, extract_features
+from newkinds.features import apply, as_input, batch_size, device_of, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network
 from newkinds.randomness import one_thread
@@ -73,6 +73,16 @@ def test_the_mode_is_put_back_and_nothing_is_changed(network: Network) -> None:
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
 
+def test_parts_that_had_a_mode_of_their_own_get_it_back(network: Network) -> None:
+    frozen = network.backbone.layers[1]
+    network.train()
+    frozen.eval()
+    extract_features(network, pictures(3))
+    assert network.training
+    assert network.backbone.layers[0].training
+    assert not frozen.training
+
+
 def test_the_mode_is_put_back_after_an_error(network: Network) -> None:
     network.train()
     with pytest.raises(RuntimeError):
@@ -117,6 +127,31 @@ def test_call_takes_another_method() -> None:
     network = build_network("identity", 3, 1, seed=0)
     embeddings = np.ones((2, 3), dtype=np.float32)
     assert (apply(network, unsorted(embeddings), call=lambda x: x.sum(dim=1)) == [3, 3]).all()
+
+
+def test_prepare_sees_pixels_and_their_numbers(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = pictures(11)
+    monkeypatch.setattr(module, "BATCH", 4)
+    seen: list[int] = []
+
+    def prepare(pixels: Tensor, items: NDArray[np.int64]) -> Tensor:
+        assert (pixels.numpy() == images.pixels[items]).all()
+        assert pixels.dtype == torch.uint8
+        seen.extend(items.tolist())
+        return (255 - pixels).float() / 255
+
+    prepared = apply(network, images, prepare=prepare)
+    assert seen == list(range(11))
+    expected = extract_features(network, unsorted(255 - images.pixels))
+    assert np.abs(prepared - expected).max() < 1e-5 * np.abs(expected).max()
+    assert np.abs(prepared - extract_features(network, images)).max() > 0.01 * np.abs(expected).max()
+
+
+def test_larger_pictures_come_in_smaller_batches() -> None:
+    sides = {64: 256, 128: 64, 256: 16, 2048: 8}
+    for side, size in sides.items():
+        assert batch_size(nn.Sequential(build_network("vgg6-5-1-slim", 3, 8, seed=0, network_size=side))) == size
+    assert batch_size(nn.Linear(2, 2)) == 256
 
 
 @pytest.mark.parametrize("name", ["identity", "vgg6-4-2-slim"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import build_network
-from newkinds.resolve import FEW_KINDS, FEWEST_EPOCHS, MOST_EPOCHS, resolved
-from newkinds.settings import Settings
+from newkinds.resolve import FEW_KINDS, FEWEST_EPOCHS, MOST_EPOCHS, resolved, resolved_pretrain, why_loss
+from newkinds.settings import Pretrain, Settings
 
 
 def known(n: int = 100, channels: int = 3, size: int = 32, kinds: int = 5, embeddings: bool = False) -> ImageSet:
@@ -92,6 +93,65 @@ def test_epochs_by_the_number_of_pictures() -> None:
     assert resolve(known(n=300), {**options, "pretrain.quarter_turns": True}).pretrain.epochs == 9  # 8.33, rounded up
     assert resolve(known(n=2), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == MOST_EPOCHS
     assert resolve(known(n=5000), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == FEWEST_EPOCHS
+
+
+# The loss, from the numbers of kinds and pictures
+
+
+def kinds_of(*sizes: int) -> ImageSet:
+    """Known kinds of these sizes."""
+    images = known(n=sum(sizes), channels=7, kinds=len(sizes), embeddings=True)
+    return dataclasses.replace(images, labels=np.repeat(np.arange(len(sizes)), sizes))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "loss"),
+    [
+        ([20] * 50, "prototypical"),  # as OmniGlot: many kinds of few pictures
+        ([20] * 49, "cross-entropy"),
+        ([40] * 50, "prototypical"),
+        ([41] * 50, "cross-entropy"),
+        ([40] * 26 + [500] * 24, "prototypical"),  # the typical kind decides, not the mean
+        ([40] * 24 + [500] * 26, "cross-entropy"),
+        ([20] * 49 + [3], "prototypical"),
+        ([20] * 49 + [2], "cross-entropy"),  # one is kept back, and one alone makes no support and query
+        ([5] * 3, "cross-entropy"),
+    ],
+)
+def test_the_loss_follows_the_numbers_of_kinds_and_pictures(sizes: list[int], loss: str) -> None:
+    assert resolved_pretrain(Pretrain(), kinds_of(*sizes)).loss == loss
+    for said in ("cross-entropy", "prototypical", "triplet"):
+        assert resolved_pretrain(Pretrain(loss=said), kinds_of(*sizes)).loss == said
+
+
+@pytest.mark.parametrize(
+    ("sizes", "loss", "words"),
+    [
+        (
+            [20] * 60,
+            "auto",
+            "60 known kinds of typically 20 pictures, many kinds with few pictures each, are learned",
+        ),
+        ([99, 100, 300], "auto", "3 known kinds of typically 100 pictures are few enough kinds, or enough pictures of"),
+        ([20] * 60, "triplet", "asked for; 60 known kinds of typically 20 pictures would suit the prototypical loss"),
+        ([100] * 3, "prototypical", "asked for; 3 known kinds of typically 100 pictures would suit the cross-entropy"),
+    ],
+)
+def test_the_words_for_the_loss(sizes: list[int], loss: str, words: str) -> None:
+    images = kinds_of(*sizes)
+    assert why_loss(resolved_pretrain(Pretrain(loss=loss), images), images).startswith(words)
+
+
+@pytest.mark.parametrize(("smallest", "shots"), [(2, 1), (3, 1), (4, 1), (5, 2), (7, 3), (10, 4), (11, 5), (20, 5)])
+def test_support_and_query_by_the_smallest_kind(smallest: int, shots: int) -> None:
+    images = kinds_of(30, smallest, 50)
+    chosen = resolved_pretrain(Pretrain(), images)
+    assert (chosen.support, chosen.query) == (shots, shots)
+    chosen = resolved_pretrain(Pretrain(query=7), images)
+    assert (chosen.support, chosen.query) == (shots, 7)
+
+
+# Networks and weights
 
 
 def test_the_side_before_the_network() -> None:
