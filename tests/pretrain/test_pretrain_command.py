@@ -1,0 +1,157 @@
+"""`newkinds pretrain`: what it leaves, what `discover` makes of it, and that it goes on when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newkinds import api
+from newkinds.errors import DataError, UsageError
+from newkinds.networks import Network
+from newkinds.runs.weights import network_from_bytes
+
+INTERRUPT = Path(__file__).parents[1] / "resume" / "interrupt.py"
+METRIC = ("pretrain.loss=prototypical", "pretrain.keep=best", "pretrain.epochs=6", "pretrain.learning_rate=0.003")
+BOUNDARIES = (0, 7, 1000)  # of the third checkpoint: before it, amid it and after it
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with known.npz and unsorted.npz."""
+    folder = tmp_path_factory.mktemp("pictures")
+    random = np.random.default_rng(0)
+    patterns = random.integers(0, 256, (7, 8, 8))
+    for name, kinds in (("known", range(4)), ("unsorted", range(4, 7))):
+        labels = np.repeat(np.array(kinds), 16)
+        images = np.clip(patterns[labels] + random.normal(0, 60, (len(labels), 8, 8)), 0, 255)
+        np.savez(folder / f"{name}.npz", images=images.astype(np.uint8), labels=labels)
+    return folder
+
+
+def options(*settings: str) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def made(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Return a folder with a run that the installed command has made, and what it printed."""
+    folder = tmp_path_factory.mktemp("runs")
+    command = [
+        sys.executable,
+        "-m",
+        "newkinds",
+        "pretrain",
+        str(pictures / "known.npz"),
+        "--out",
+        str(folder / "whole"),
+    ]
+    done = subprocess.run([*command, *options(*METRIC)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+@pytest.fixture(scope="module")
+def killed(pictures: Path, made: tuple[Path, Any]) -> tuple[Path, list[int]]:
+    """Return the folder where runs have been killed and continued, and a discovery has been made; all exit codes."""
+    folder = made[0]
+    jobs = []
+    for number in BOUNDARIES:
+        line = ["pretrain", str(pictures / "known.npz"), "--out", str(folder / str(number)), "-q", *options(*METRIC)]
+        jobs += [{"arguments": line, "kill": {"boundary": number}}, {"arguments": line, "kill": None}]
+    line = ["discover", str(pictures / "known.npz"), str(pictures / "unsorted.npz"), "--out", str(folder / "found")]
+    line += ["--weights", str(folder / "whole" / "network.safetensors"), "--kinds", "3", "--truth", "folders", "-q"]
+    jobs.append({"arguments": [*line, *options("discover.epochs=3", "discover.warmup_epochs=2")], "kill": None})
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps([{"global_random": False, **job} for job in jobs]))
+    environment = {**os.environ, "NEWKINDS_CHECKPOINT_SECONDS": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(INTERRUPT), str(plan)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, [answer["code"] for answer in json.loads(done.stdout)]
+
+
+def opened(run: Path) -> tuple[Network, dict[str, Any]]:
+    file = run / "network.safetensors"
+    return network_from_bytes(file.read_bytes(), str(file), admitted=None)
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def test_it_says_what_it_does_and_where_the_weights_are(made: tuple[Path, Any]) -> None:
+    folder, done = made
+    assert done.stdout.splitlines() == [str(folder / "whole" / "network.safetensors")]
+    assert "64 pictures, 8x8 of 4 kinds" in done.stderr
+    assert (
+        "prototypical loss: asked for; 4 known kinds of typically 16 pictures would suit the cross-entro" in done.stderr
+    )
+    assert "Known kinds: few-shot accuracy" in done.stderr
+    assert "on 8 pictures kept back" in done.stderr
+
+
+def test_the_file_says_how_it_was_made(made: tuple[Path, Any]) -> None:
+    run = made[0] / "whole"
+    network, about = opened(run)
+    assert (network.name, network.channels, network.size) == ("vgg6-4-2-slim", 1, 8)
+    scores = [record["few_shot_accuracy"] for record in records(run)]
+    assert len(scores) == 6
+    assert about["few_shot_accuracy"] == max(scores) > 0.5
+    assert (about["loss"], about["epochs"], about["held_out"], about["seed"]) == ("prototypical", 6, 8, 0)
+    assert about["classes"] == ["0", "1", "2", "3"]
+    assert not list((run / "checkpoint").glob("*"))  # nothing is left to go on with
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(made: tuple[Path, Any], killed: tuple[Path, list[int]]) -> None:
+    folder, codes = killed
+    assert codes[:-1] == [-9, 0] * len(BOUNDARIES)
+    whole = (folder / "whole" / "network.safetensors").read_bytes()
+    for number in BOUNDARIES:
+        assert (folder / str(number) / "network.safetensors").read_bytes() == whole, number
+        # An epoch that was done but not kept is done, and logged, again: the last record of each counts.
+        last = {record["epoch"]: record for record in records(folder / str(number))}
+        assert list(last.values()) == records(folder / "whole")
+
+
+def test_discover_takes_the_weights(made: tuple[Path, Any], killed: tuple[Path, list[int]]) -> None:
+    folder, codes = killed
+    assert codes[-1] == 0
+    found = folder / "found"
+    theirs, given = opened(found)[0].state_dict(), opened(folder / "whole")[0].state_dict()
+    assert all((theirs[name] == value).all() for name, value in given.items())
+    assert {record["stage"] for record in records(found)} == {"discover"}  # nothing was pretrained again
+    assert len((found / "kinds.csv").read_text().splitlines()) == 49
+
+
+def test_the_same_call_again_does_nothing_new(made: tuple[Path, Any], pictures: Path) -> None:
+    run, known = made[0] / "whole", pictures / "known.npz"
+    weights, log = run / "network.safetensors", run / "log.jsonl"
+    before = weights.stat().st_mtime_ns, log.read_bytes()
+    chosen = {"loss": "prototypical", "keep": "best", "epochs": 6, "learning_rate": 0.003}
+    assert api.pretrain_known(known, out=run, settings={"pretrain": chosen}) == weights
+    assert (weights.stat().st_mtime_ns, log.read_bytes()) == before
+    with pytest.raises(UsageError, match=r"pretrain\.epochs \(6 there, 7 now\)"):
+        api.pretrain_known(known, out=run, settings={"pretrain": {**chosen, "epochs": 7}})
+
+
+def test_an_episode_too_large_leaves_no_weights(pictures: Path, tmp_path: Path) -> None:
+    settings = {"pretrain": {"loss": "triplet", "support": 10, "query": 5, "epochs": 1}}
+    with pytest.raises(DataError, match=r"takes 15 pictures of each kind \(10 support \+ 5 query\).*'0' has 14"):
+        api.pretrain_known(pictures / "known.npz", out=tmp_path / "run", settings=settings)
+    assert not (tmp_path / "run" / "network.safetensors").exists()
+
+
+def test_by_default_few_kinds_are_learned_by_name(pictures: Path, tmp_path: Path) -> None:
+    weights = api.pretrain_known(pictures / "known.npz", out=tmp_path / "run", settings={"pretrain": {"epochs": 1}})
+    about = opened(weights.parent)[1]
+    assert about["loss"] == "cross-entropy"
+    assert about["held_out_accuracy"] == records(weights.parent)[-1]["held_out_accuracy"]
+    assert "few_shot_accuracy" not in about
