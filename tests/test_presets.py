@@ -26,7 +26,7 @@ LEFT = {
     "images.largest", "images.fit", "images.max_pixels",  # for files of any size, and sizes are stated
     "pretrain.margin", "pretrain.pictures",  # of the triplet loss; of epochs = "auto"
     "initialise.spread",  # of scale = "auto"
-    "discover.settled_epochs",  # of settled > 0
+    "discover.settled_epochs", "discover.guard_tolerance",  # of settled > 0; of a guard that acts
 }  # fmt: skip
 # And what it need not state unless another setting asks for it: (setting, its value, what that needs).
 ONLY_WITH = [

@@ -49,8 +49,8 @@ def discover(
     known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, an ImageSet, or a
     name from `newkinds datasets`. unsorted: the same without kinds; its labels, if any, are not looked at.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
-    kinds: the number of new kinds, or "auto" to estimate it. variant: "baseline" or "pi". network: a name from
-    `newkinds networks`, `timm:NAME`, or `module:function`; the last two are trained already and are not pretrained.
+    kinds: the number of new kinds, or "auto" to estimate it. variant: "baseline", "pi", "te" or "tep". network: a
+    name from `newkinds networks`, `timm:NAME`, or `module:function`; the last two are trained already.
     weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.

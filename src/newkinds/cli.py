@@ -130,8 +130,8 @@ def discover(
     known: Known,
     unsorted: Unsorted,
     folder: Out,
-    kinds: Annotated[str, typer.Option(help="How many new kinds there are, or auto.")] = "auto",
-    variant: Annotated[str | None, typer.Option(help="baseline or pi; default: pi.")] = None,
+    kinds: Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")] = None,
+    variant: Annotated[str | None, typer.Option(help="baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
     seed: Seed = None,
     truth: Annotated[
@@ -149,7 +149,8 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     given = _given(set_, {"discover.variant": variant, "network": network, "seed": seed})
-    given["kinds"] = _kinds(kinds)
+    if kinds is not None:
+        given["kinds"] = _kinds(kinds)
     chosen = api.combine(settings, given, _preset(preset, known, unsorted))
     found = api.discover(
         known, unsorted, out=folder, truth=truth, weights=weights, data=data, settings=chosen, progress=_progress(quiet)

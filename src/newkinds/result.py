@@ -24,8 +24,8 @@ class Discovery:
 
     names: of the N pictures. probabilities: p(k|i), float32 (N, K). scores, kmeans_scores: where the truth is known,
     those of the kinds and those of k-means on the features that discovery started from. count: what Algorithm 2 found
-    if the number of kinds was estimated. choice: which epoch's state was kept, "last" or "best", and why. path: the run folder. network: the one that the run was asked for by name,
-    which `predict` may therefore build again.
+    if the number of kinds was estimated. choice: which epoch's state was kept, "last" or "best", and why. path: the
+    run folder. network: the one that the run was asked for by name, which `predict` may therefore build again.
     """
 
     path: Path

@@ -131,6 +131,7 @@ class Discover(Optimiser):
     kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
     consistency: float = Field(30.0, ge=0)  # omega's maximum; the paper's is 1, the authors' comes to 10 K to 100 K
     ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
+    ramp_from: Literal["warmup", "main"] = "warmup"  # when omega begins to rise; the authors': "main"
     augmentation: str = "auto"
     first_view: Literal["plain", "augmented"] = "augmented"
     settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on

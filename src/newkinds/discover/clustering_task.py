@@ -101,12 +101,16 @@ class ClusteringTask(Task):
         log_p, p_other = self.variant.other(outputs, numbers)
         self.named[items] = outputs[-len(items) :].detach().argmax(dim=1).cpu().numpy()
         q = self.targets[numbers].to(outputs.device)
-        weight = omega(epoch, self.settings.ramp_epochs, self.settings.consistency)
         divergence = kl_divergence(q, log_p, self.settings.kl_normalisation)
         if p_other is None:
             return {"loss": divergence, "kl": divergence}
         difference = consistency(log_p.exp(), p_other)
-        return {"loss": divergence + weight * difference, "kl": divergence, "consistency": difference}
+        return {"loss": divergence + self._omega(epoch) * difference, "kl": divergence, "consistency": difference}
+
+    def _omega(self, epoch: int) -> float:
+        """Return the weight of the consistency; epochs are counted from the warm-up's first or the main loop's."""
+        since = epoch - (self.settings.warmup_epochs if self.settings.ramp_from == "main" else 0)
+        return omega(since, self.settings.ramp_epochs, self.settings.consistency) if since >= 0 else 0.0
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Update q when it is due (Algorithm 1, lines 7 and 11) and log how the clustering fares."""
