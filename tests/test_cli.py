@@ -159,7 +159,9 @@ def test_networks_and_settings_are_listed(run: Callable[..., Outcome], tmp_path:
     assert refused.code == 1  # the settings were fine, the folder is not
 
 
-@pytest.mark.parametrize("command", ["demo", "scan", "discover", "count", "predict", "evaluate", "report", "networks"])
+@pytest.mark.parametrize(
+    "command", ["demo", "scan", "discover", "pretrain", "count", "predict", "evaluate", "report", "networks"]
+)
 def test_help_shows_an_example(command: str, run: Callable[..., Outcome]) -> None:
     shown = run(command, "--help")
     assert shown.code == 0
