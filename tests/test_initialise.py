@@ -1,4 +1,4 @@
-"""The start of Algorithm 1: PCA in the bottleneck, k-means in the centres, Eq. 3 in the targets."""
+"""The start of Algorithm 1: PCA in the bottleneck, k-means in the centres, Eq. 1 in the first predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
 
 from newkinds.clustering import kmeans
-from newkinds.equations import assignment, clustering_accuracy, target
+from newkinds.equations import assignment, clustering_accuracy
 from newkinds.errors import UsageError
 from newkinds.initialise import Start, initialise
 from newkinds.settings import Initialise
@@ -39,7 +39,9 @@ def test_the_bottleneck_is_scikit_learns_pca() -> None:
     start = initialise(features, 4, Initialise(scale="none"))
     expected = PCA(4, svd_solver="full").fit_transform(features.astype(np.float64))
     assert embed(start, features) == pytest.approx(expected, abs=1e-4)
-    assert {array.dtype for array in (start.weight, start.bias, start.centres, start.targets)} == {np.dtype(np.float32)}
+    assert {array.dtype for array in (start.weight, start.bias, start.centres, start.probabilities)} == {
+        np.dtype(np.float32)
+    }
     assert start.labels.dtype == np.int64
 
 
@@ -62,7 +64,7 @@ def test_width_is_the_least_of_k_d_and_n(n: int, d: int, kinds: int, width: int 
     assert start.weight.shape == (expected, d)
     assert start.bias.shape == (expected,)
     assert start.centres.shape == (kinds, expected)
-    assert start.targets.shape == (n, kinds)
+    assert start.probabilities.shape == (n, kinds)
 
 
 @settings(deadline=None, max_examples=25)
@@ -88,14 +90,14 @@ def test_scales_are_factors_on_everything() -> None:
 
 
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
-def test_targets_are_eq_3_of_eq_1(alpha: float) -> None:
+def test_probabilities_are_eq_1(alpha: float) -> None:
     features, _ = blobs()
     start = initialise(features, 4, Initialise(), alpha=alpha)
     z = torch.from_numpy(embed(start, features))
-    expected = target(assignment(z, torch.from_numpy(start.centres.astype(np.float64)), alpha))
-    assert start.targets == pytest.approx(expected.numpy(), abs=1e-5)
-    assert start.targets.sum(axis=1) == pytest.approx(np.ones(60), abs=1e-5)
-    assert (start.targets.argmax(axis=1) == start.labels).mean() > 0.9
+    expected = assignment(z, torch.from_numpy(start.centres.astype(np.float64)), alpha)
+    assert start.probabilities == pytest.approx(expected.numpy(), abs=1e-5)
+    assert start.probabilities.sum(axis=1) == pytest.approx(np.ones(60), abs=1e-5)
+    assert (start.probabilities.argmax(axis=1) == start.labels).mean() > 0.9
 
 
 def test_centres_are_the_means_of_the_kinds() -> None:
@@ -131,17 +133,17 @@ def test_fewer_different_pictures_than_kinds() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         start = initialise(features, 5, Initialise())
-    for array in (start.weight, start.bias, start.centres, start.targets):
+    for array in (start.weight, start.bias, start.centres, start.probabilities):
         assert np.isfinite(array).all()
-    # Equal pictures have equal targets.
-    assert (start.targets.reshape(3, 5, 5) == start.targets[::5, None]).all()
+    # Equal pictures have equal probabilities.
+    assert (start.probabilities.reshape(3, 5, 5) == start.probabilities[::5, None]).all()
 
 
 def test_all_pictures_equal() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="sklearn")  # of a variance that is 0
         start = initialise(np.full((6, 4), 2.5, dtype=np.float32), 2, Initialise())
-    for array in (start.weight, start.bias, start.centres, start.targets):
+    for array in (start.weight, start.bias, start.centres, start.probabilities):
         assert np.isfinite(array).all()
 
 
@@ -152,7 +154,7 @@ def test_rounding_is_not_blown_up_to_the_spread(noise: float) -> None:
     features = (points + noise * np.random.default_rng(1).normal(size=points.shape)).astype(np.float32)
     start = initialise(features, 3, Initialise())
     assert np.abs(start.weight).max() < 1e4
-    assert (start.targets.max(axis=1) > 0.99).all()
+    assert (start.probabilities.max(axis=1) > 0.99).all()
 
 
 def test_the_seed_counts_and_nothing_else_does() -> None:
@@ -165,7 +167,21 @@ def test_the_seed_counts_and_nothing_else_does() -> None:
         second = initialise(features, 7, Initialise(restarts=1), seed=0)
     finally:
         torch.set_num_threads(before)
-    for part in ("weight", "bias", "centres", "targets", "labels"):
+    for part in ("weight", "bias", "centres", "probabilities", "labels"):
         assert getattr(first, part).tobytes() == getattr(second, part).tobytes()
     others = [initialise(features, 7, Initialise(restarts=1), seed=seed).labels.tolist() for seed in range(4)]
     assert len({tuple(one) for one in others}) > 1
+
+
+def test_a_random_bottleneck_keeps_centres_and_predictions() -> None:
+    features, _ = blobs()
+    pca, fresh, other = (
+        initialise(features, 4, Initialise(bottleneck=kind), seed=seed)
+        for kind, seed in (("pca", 0), ("random", 0), ("random", 1))
+    )
+    assert (fresh.centres == pca.centres).all()
+    assert (fresh.probabilities == pca.probabilities).all()
+    assert fresh.weight.shape == pca.weight.shape
+    assert abs(np.corrcoef(fresh.weight.ravel(), pca.weight.ravel())[0, 1]) < 0.9
+    assert (fresh.weight == initialise(features, 4, Initialise(bottleneck="random"), seed=0).weight).all()
+    assert not (fresh.weight == other.weight).all()

@@ -1,4 +1,4 @@
-"""The start of Algorithm 1: PCA into the bottleneck, k-means into the centres, and the first targets."""
+"""The start of Algorithm 1: PCA into the bottleneck, k-means into the centres, and the first predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from newkinds.clustering import kmeans
-from newkinds.equations import assignment, target
+from newkinds.equations import assignment
 from newkinds.errors import UsageError
 from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
@@ -24,24 +24,24 @@ class Start:
     """Where clustering starts.
 
     weight, bias: A float32 (c, d) and b float32 (c,) of the bottleneck. centres: U float32 (K, c).
-    targets: q float32 (N, K). labels: what k-means says, int64 (N,).
+    probabilities: p float32 (N, K), of which the first targets are made. labels: what k-means says, int64 (N,).
     """
 
     weight: NDArray[np.float32]
     bias: NDArray[np.float32]
     centres: NDArray[np.float32]
-    targets: NDArray[np.float32]
+    probabilities: NDArray[np.float32]
     labels: NDArray[np.int64]
 
 
 def initialise(
     features: NDArray[np.float32], kinds: int, settings: Initialise, *, alpha: float = 1.0, seed: int = 0
 ) -> Start:
-    """Return the bottleneck, the centres and the targets for features (N, d) of the unsorted pictures.
+    """Return the bottleneck, the centres and the predictions for features (N, d) of the unsorted pictures.
 
     PCA keeps min(width, d, N) components, where the paper's width is K. With `scale="auto"` the embedding is scaled so
     that the mean squared distance to the own centre is `spread`: Eq. 1 compares distances with 1. With
-    `bottleneck="random"` the centres and the targets are the same, but the layer in front of them is fresh.
+    `bottleneck="random"` the centres and the predictions are the same, but the layer in front of them is fresh.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -60,14 +60,14 @@ def initialise(
     scale = _scale(embedded, embedded - found.centres[found.labels], settings)
     with one_thread():
         z = torch.from_numpy(scale * embedded)
-        q = target(assignment(z, torch.from_numpy(scale * found.centres), alpha))
+        p = assignment(z, torch.from_numpy(scale * found.centres), alpha)
     if settings.bottleneck == "random":
         weight, bias = _random_layer(wide, width, seed)
     return Start(
         weight=(scale * weight).astype(np.float32),
         bias=(scale * bias).astype(np.float32),
         centres=(scale * found.centres).astype(np.float32),
-        targets=q.numpy().astype(np.float32),
+        probabilities=p.numpy().astype(np.float32),
         labels=found.labels,
     )
 

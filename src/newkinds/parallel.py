@@ -60,7 +60,7 @@ def share(items: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(items) < processes():
         raise UsageError(
             f"{processes()} processes cannot share a batch of {len(items)} pictures.",
-            hint=f"Start at most {len(items)} processes, or raise the batch size.",
+            hint=f"Start at most {len(items)} processes, raise the batch size, or give more pictures.",
         )
     return np.array_split(items, processes())[rank()]
 

@@ -111,7 +111,8 @@ class Pipeline:
         if self.weights is not None and not self.run.has(NETWORK):
             self.run.put(NETWORK, network_to_bytes(self.weights))
             self.run.sync()
-        return pretrained(self.run, self.trained, self.settings, self.accelerator, self.progress)
+        why = why_loss(self.settings.pretrain, self.known)
+        return pretrained(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
     def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
         """Return f's features of a set of pictures."""
@@ -215,11 +216,11 @@ class Pipeline:
 
 
 def pretrained(
-    run: RunFolder, known: ImageSet, settings: Settings, accelerator: Accelerator, progress: Progress = QUIET
+    run: RunFolder, known: ImageSet, settings: Settings, accelerator: Accelerator, why: str, progress: Progress = QUIET
 ) -> Network:
-    """Return the network of a run, trained on `known` first if it is not there yet."""
+    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words."""
     if not run.has(NETWORK):
-        progress.say(f"Learning by the {settings.pretrain.loss} loss: {why_loss(settings.pretrain, known)}.")
+        progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
         found = pretrain(
             known,
             settings.pretrain,
@@ -257,7 +258,7 @@ def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progr
     run = RunFolder.start(out, settings, {"known": _about(known)}, {"known": known.source}, progress)
     try:
         torch.set_num_threads(run.threads)
-        pretrained(run, known, settings, accelerator, progress)
+        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
         run.checkpoints().clear()
         return run.path / NETWORK
     finally:

@@ -44,7 +44,8 @@ def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
         epochs = min(max(math.ceil(settings.pictures / seen), FEWEST_EPOCHS), MOST_EPOCHS)
     values = {"augmentation": _augmentation(settings.augmentation, known), "quarter_turns": turns, "epochs": epochs}
     # Half of what the smallest kind keeps for training, at most the authors' 5, for each of support and query.
-    most = min(MOST_SHOTS, max(1, (_smallest_kind(known) - 1) // 2))
+    smallest = _smallest_kind(known)
+    most = min(MOST_SHOTS, max(1, (smallest - max(1, round(settings.held_out * smallest))) // 2))
     values |= {name: most for name in ("support", "query") if getattr(settings, name) == "auto"}
     if settings.loss == "auto":
         values["loss"] = _suited_loss(known)

@@ -125,7 +125,9 @@ class Discover(Optimiser):
     centre_rate: float = Field(1.0, ge=0)  # learning rate of the centres, likewise
     batch_norm: Literal["frozen", "batch"] = "frozen"  # as f was trained with, or each batch's as in the paper
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
-    balance: float = Field(2.0, ge=0)  # power of the kinds' mass in Eq. 3; the paper's 1 lets kinds die out
+    targets: Literal["eq3", "held"] = "held"  # q by the paper's Eq. 3, which lets kinds die out, or with held sizes
+    power: float = Field(2.0, ge=1)  # of p in held targets; Eq. 3's is 2
+    evenness: float = Field(0.5, ge=0, le=1)  # of held sizes: 0 those of the start, 1 all the same
     alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
     beta: float = Field(0.6, ge=0, lt=1)  # momentum of the ensembles in te and tep; the authors'
     kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K

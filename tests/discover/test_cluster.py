@@ -14,6 +14,7 @@ from torch import Tensor
 
 from newkinds.discover import VARIANTS, Clustered, cluster
 from newkinds.discover.clustering_task import ClusteringTask
+from newkinds.discover.targets import Targets
 from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega, target
 from newkinds.errors import UsageError
 from newkinds.features import apply, extract_features
@@ -79,7 +80,7 @@ def chosen(seed: int = 0, **discover: Any) -> Settings:
         "schedule": "constant",
         "update_every": 1,
         "backbone_rate": 1.0,
-        "balance": 1.0,
+        "targets": "eq3",
         "consistency": 1.0,
         "ramp_epochs": 5,
         "settled": 0.0,
@@ -216,36 +217,42 @@ def test_embeddings(variant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("warmup", "every", "updated", "balance"),
-    [(2, 1, {2, 3, 4, 5}, 1.0), (2, 2, {2, 4}, 1.0), (0, 1, {1, 2, 3, 4, 5}, 1.0), (2, 1, {2, 3, 4, 5}, 2.0)],
+    ("warmup", "every", "updated", "targets"),
+    [
+        (2, 1, {2, 3, 4, 5}, "eq3"),
+        (2, 2, {2, 4}, "eq3"),
+        (0, 1, {1, 2, 3, 4, 5}, "eq3"),
+        (2, 1, {2, 3, 4, 5}, "held"),
+    ],
 )
 def test_targets_are_made_at_the_right_epochs(
     warmup: int,
     every: int,
     updated: set[int],
-    balance: float,
+    targets: str,
     f: Network,
     unsorted: tuple[ImageSet, NDArray[np.int64]],
 ) -> None:
     images, _ = unsorted
     kept = InMemory()
-    plan = chosen(warmup_epochs=warmup, epochs=6 - warmup, update_every=every, balance=balance)
+    plan = chosen(warmup_epochs=warmup, epochs=6 - warmup, update_every=every, targets=targets)
     found = cluster(f, images, KINDS, plan, checkpoints=kept)
-    before = torch.from_numpy(found.start.targets)
+    make = Targets(plan.discover, found.start.labels, KINDS)
+    before = make(torch.from_numpy(found.start.probabilities))
     for epoch in range(1, 6):  # the state after so many epochs
-        targets = kept.kept[epoch]["task.targets"]
+        now = kept.kept[epoch]["task.targets"]
         if epoch in updated:
             # Eq. 3 of what the network says now of all pictures as they are.
             weights = {name[7:]: value for name, value in kept.kept[epoch].items() if name.startswith("module.")}
             model = ClusteringNetwork(build_network(NETWORK, 3, SIZE, seed=0), KINDS, KINDS)
             model.load_state_dict(weights)
             p = torch.from_numpy(np.exp(apply(model, images)))
-            assert torch.allclose(targets, target(p, p.sum(dim=0) ** balance), atol=1e-5)
-            assert not torch.allclose(targets, before, atol=1e-5)
+            assert torch.allclose(now, target(p) if targets == "eq3" else make(p), atol=1e-5)
+            assert not torch.allclose(now, before, atol=1e-5)
         else:
-            assert torch.equal(targets, before), epoch
-        assert targets.sum(dim=1) == pytest.approx(np.ones(N), abs=1e-5)
-        before = targets
+            assert torch.equal(now, before), epoch
+        assert now.sum(dim=1) == pytest.approx(np.ones(N), abs=1e-5)
+        before = now
 
 
 @pytest.mark.parametrize("variant", list(VARIANTS))

@@ -179,7 +179,6 @@ def test_what_is_left_open_suffices(sizes: list[int], held_out: float) -> None:
     assert fewest < 2 or chosen.support + chosen.query <= fewest
 
 
-@pytest.mark.xfail(reason="support and query are chosen as if one picture of each kind were kept back", strict=True)
 def test_what_is_left_open_suffices_when_more_is_kept_back() -> None:
     known = labelled(np.repeat([0, 1], 9))
     chosen = Pretrain(loss="prototypical", held_out=0.2, epochs=1)  # 2 of 9: 7 are left, and 4 + 4 are asked for

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.discover.signs import BestState, Choice, agreement, effective_kinds, shared_information
+from newkinds.discover.targets import Targets
 from newkinds.discover.variants import VARIANTS
 from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega
 from newkinds.features import apply, as_input, device_of
@@ -49,10 +50,11 @@ class ClusteringTask(Task):
         self.batch_size = settings.batch_size
         self.seed = seed
         self.truth = truth
-        self.variant = VARIANTS[settings.variant](settings.balance, settings.beta)
+        make_targets = Targets(settings, start.labels, len(start.centres))
+        self.variant = VARIANTS[settings.variant](make_targets, settings.beta)
         self.views = self.variant.views
         self.how = policy(settings.augmentation, unsorted.size)
-        self.targets = torch.from_numpy(start.targets)  # q
+        self.targets = make_targets(torch.from_numpy(start.probabilities))  # q
         self.start_labels = start.labels
         self.labels = start.labels
         self.named = np.zeros(len(unsorted), dtype=np.int64)  # what each picture's view was named in this epoch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -13,13 +13,13 @@ from newkinds.equations import corrected, ensemble, target
 class Variant:
     """DTC-Baseline: no p', and q from the current p.
 
-    balance: the power that the mass of each kind in Eq. 3 is raised to. beta: the momentum of the ensembles (Eq. 4).
+    make_targets: what makes q (N, K) from p (N, K), Eq. 3 or another. beta: the momentum of the ensembles (Eq. 4).
     """
 
     views = 1  # how many views of a picture a step looks at
 
-    def __init__(self, balance: float = 1.0, beta: float = 0.6) -> None:
-        self.balance = balance
+    def __init__(self, make_targets: Callable[[Tensor], Tensor] = target, beta: float = 0.6) -> None:
+        self.make_targets = make_targets
         self.beta = beta
 
     def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -33,8 +33,8 @@ class Variant:
         """Take note of the current p (N, K) of all pictures, unaugmented, at the end of an epoch."""
 
     def targets(self, p: Tensor) -> Tensor:
-        """Return q (N, K) from the current p (N, K) of all pictures, unaugmented (Eq. 3)."""
-        return target(p, p.sum(dim=0) ** self.balance)
+        """Return q (N, K) from the current p (N, K) of all pictures, unaugmented."""
+        return self.make_targets(p)
 
     def state(self) -> dict[str, Tensor]:
         """Return what the variant must get back to go on."""
@@ -58,8 +58,8 @@ class Pi(Variant):
 class _Ensemble(Variant):
     """A variant that keeps the moving average of all epochs' predictions."""
 
-    def __init__(self, balance: float = 1.0, beta: float = 0.6) -> None:
-        super().__init__(balance, beta)
+    def __init__(self, make_targets: Callable[[Tensor], Tensor] = target, beta: float = 0.6) -> None:
+        super().__init__(make_targets, beta)
         self.average: Tensor | None = None  # P^t (N, K) (Eq. 4)
         self.epochs = 0  # t
 
@@ -89,8 +89,8 @@ class TE(_Ensemble):
     In the first epoch there is none yet, and so no consistency term.
     """
 
-    def __init__(self, balance: float = 1.0, beta: float = 0.6) -> None:
-        super().__init__(balance, beta)
+    def __init__(self, make_targets: Callable[[Tensor], Tensor] = target, beta: float = 0.6) -> None:
+        super().__init__(make_targets, beta)
         self.seen: list[tuple[Tensor, Tensor]] = []  # the predictions of this epoch, batch by batch
 
     def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -116,7 +116,7 @@ class TEP(_Ensemble):
         self.add(p)
 
     def targets(self, p: Tensor) -> Tensor:
-        """Return q (N, K) from the ensemble (Eq. 3 of Eq. 5)."""
+        """Return q (N, K) from the ensemble (Eq. 5)."""
         mean = self.mean()
         return super().targets(p if mean is None else mean)
 

@@ -73,7 +73,7 @@ def pretrain(
 
 
 def _check_episodes(known: ImageSet, kept: NDArray[np.int64], settings: Pretrain) -> None:
-    """Refuse episodes that ask a kind for more pictures than it has, or for a single kind."""
+    """Refuse episodes that ask a kind for more pictures than it has."""
     assert known.labels is not None
     assert isinstance(settings.support, int)
     assert isinstance(settings.query, int)

@@ -1,0 +1,53 @@
+"""What makes q: the paper's Eq. 3, or targets whose kinds keep their size.
+
+Under Eq. 3 small kinds can lose a little at every update until nothing is left of them, and with many kinds p is so
+flat that its square is no sharper than noise. Held targets are p to a power, scaled so that each kind has the mass it
+should have: between that of the start and an even share.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from newkinds.equations import target
+from newkinds.settings import Discover
+
+ROUNDS = 50  # of scaling columns and rows in turn
+
+
+class Targets:
+    """Make q from p, as the settings say.
+
+    labels: int64 (N,), the kinds of the start, whose sizes held targets are tied to.
+    """
+
+    def __init__(self, settings: Discover, labels: NDArray[np.int64], kinds: int) -> None:
+        self.settings = settings
+        sizes = np.bincount(labels, minlength=kinds).astype(np.float64)
+        even = settings.evenness
+        self.mass = torch.from_numpy((1 - even) * sizes + even * len(labels) / kinds)
+
+    def __call__(self, p: Tensor) -> Tensor:
+        """Return q (N, K) from p (N, K) of all pictures."""
+        if self.settings.targets == "eq3":
+            return target(p)
+        return held_target(p, self.mass, self.settings.power)
+
+
+def held_target(p: Tensor, mass: Tensor, power: float) -> Tensor:
+    """Return q(k|i) ~ p(k|i)^power w_k, with w such that kind k has `mass[k]` in all.
+
+    p: float (N, K), rows sum to 1. mass: (K,), >= 0, its sum is N. The scaling is Sinkhorn's: columns to their mass,
+    rows to 1, in turn, in logarithms, so that a power of a small p does not vanish.
+
+    Returns the dtype of p, (N, K), in [0, 1]; rows sum to 1, columns to the mass up to what 50 rounds leave.
+    """
+    log_q = power * p.double().clamp_min(1e-300).log()
+    wanted = mass.to(log_q).clamp_min(1e-300).log()
+    for _ in range(ROUNDS):
+        log_q = log_q + (wanted - log_q.logsumexp(dim=0))
+        log_q = log_q - log_q.logsumexp(dim=1, keepdim=True)
+    return log_q.exp().to(p.dtype)
