@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +11,15 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from torch import nn
 
-from newkinds.clustering import kmeans
+from newkinds.clustering import Clustering, kmeans
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
 from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
 
 TIGHTEST = 1e-6  # of the whole variance: what is left inside kinds counts as at least this
+# Where the scale is looked for, in units of the distances inside kinds: beyond the largest, p hardly changes any more.
+SMALLEST_SCALE, LARGEST_SCALE, SEARCH = 0.1, 8.0, 30
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ def initialise(
     """Return the bottleneck, the centres and the predictions for features (N, d) of the unsorted pictures.
 
     PCA keeps min(width, d, N) components, where the paper's width is K. With `scale="auto"` the embedding is scaled so
-    that the mean squared distance to the own centre is `spread`: Eq. 1 compares distances with 1. With
-    `bottleneck="random"` the centres and the predictions are the same, but the layer in front of them is fresh.
+    that the mean probability of the most probable kind is `certainty`, as far as it can be: Eq. 1 compares distances
+    with 1, and features may have any scale. With `bottleneck="random"` the centres and the predictions are the same,
+    but the layer in front of them is fresh.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -57,17 +61,15 @@ def initialise(
         weight, bias = pca.components_, -pca.components_ @ pca.mean_
         embedded = features.astype(np.float64) @ weight.T + bias
     found = kmeans(embedded, kinds, seed=seed, restarts=settings.restarts)
-    scale = _scale(embedded, embedded - found.centres[found.labels], settings)
     with one_thread():
-        z = torch.from_numpy(scale * embedded)
-        p = assignment(z, torch.from_numpy(scale * found.centres), alpha)
+        scale, p = _scale(embedded, found, settings, alpha)
     if settings.bottleneck == "random":
         weight, bias = _random_layer(wide, width, seed)
     return Start(
         weight=(scale * weight).astype(np.float32),
         bias=(scale * bias).astype(np.float32),
         centres=(scale * found.centres).astype(np.float32),
-        probabilities=p.numpy().astype(np.float32),
+        probabilities=p.astype(np.float32),
         labels=found.labels,
     )
 
@@ -79,13 +81,28 @@ def _random_layer(wide: int, width: int, seed: int) -> tuple[NDArray[np.float64]
     return layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
 
 
-def _scale(embedded: NDArray[np.float64], residual: NDArray[np.float64], settings: Initialise) -> float:
-    """Return the factor on the embedding (N, c); residual: (N, c), what the own centre leaves of it."""
+def _scale(
+    embedded: NDArray[np.float64], found: Clustering, settings: Initialise, alpha: float
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the factor on the embedding (N, c), and p (N, K) with it."""
+    z, centres = torch.from_numpy(embedded), torch.from_numpy(found.centres)
+
+    def probabilities(scale: float) -> NDArray[np.float64]:
+        return assignment(scale * z, scale * centres, alpha).numpy()
+
     if settings.scale == "none":
-        return 1.0
+        return 1.0, probabilities(1.0)
     if settings.scale != "auto":
-        return settings.scale
-    # Where kinds are single points, the rounding between equal pictures must not be blown up to the spread.
+        return settings.scale, probabilities(settings.scale)
+    # In units in which the mean squared distance to the own centre is 1. Where kinds are single points, the rounding
+    # between equal pictures must not be blown up.
     least = TIGHTEST * float(np.square(embedded).sum(axis=1).mean())
-    mean_squared_distance = max(float(np.square(residual).sum(axis=1).mean()), least)
-    return float(np.sqrt(settings.spread / mean_squared_distance)) if mean_squared_distance > 0 else 1.0
+    inside = max(float(np.square(embedded - found.centres[found.labels]).sum(axis=1).mean()), least)
+    unit = 1 / math.sqrt(inside) if inside > 0 else 1.0
+    low, high = math.log(SMALLEST_SCALE), math.log(LARGEST_SCALE)
+    for _ in range(SEARCH):  # the mean grows with the scale
+        middle = (low + high) / 2
+        surer = probabilities(math.exp(middle) * unit).max(axis=1).mean() > settings.certainty
+        low, high = (low, middle) if surer else (middle, high)
+    scale = math.exp(high) * unit
+    return scale, probabilities(scale)

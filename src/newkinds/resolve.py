@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.errors import UsageError
+from newkinds.images.augment import POLICIES
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, default_network
 from newkinds.settings import Discover, Pretrain, Settings
@@ -16,6 +17,8 @@ FEW_KINDS = 20  # below it, quarter turns make kinds of their own
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
 MANY_KINDS, FEW_PICTURES = 50, 40  # at least so many kinds of at most so many pictures: prototypical loss
 MOST_SHOTS = 5
+# With K kinds, the mean over K in the consistency makes it K times as small, and p is K times as flat.
+ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
 
 
 def resolved(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool) -> Settings:
@@ -79,9 +82,18 @@ def _typical_kind(known: ImageSet) -> int:
     return int(np.median(np.bincount(known.labels, minlength=len(known.classes))))
 
 
-def resolved_discover(settings: Discover, images: ImageSet) -> Discover:
-    """Return the settings of discovery on `images` without "auto"."""
-    return settings.model_copy(update={"augmentation": _augmentation(settings.augmentation, images)})
+def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = None) -> Discover:
+    """Return the settings of discovery on `images` without "auto", but for what hangs on K where that is not known."""
+    name = _augmentation(settings.augmentation, images)
+    values: dict[str, Any] = {"augmentation": name}
+    if settings.first_view == "auto":
+        values["first_view"] = "plain" if POLICIES[name].warps else "augmented"
+    if kinds is not None:
+        if settings.alpha == "auto":
+            values["alpha"] = max(1.0, ALPHA_A_KIND * kinds)
+        if settings.consistency == "auto":
+            values["consistency"] = CONSISTENCY_A_KIND * kinds
+    return settings.model_copy(update=values)
 
 
 def _augmentation(name: str, images: ImageSet) -> str:

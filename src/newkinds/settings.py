@@ -110,7 +110,7 @@ class Initialise(Section):
     width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
     scale: AboveZero | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
-    spread: float = Field(1.0, gt=0)  # what "auto" scales the mean squared distance to the own centre to
+    certainty: float = Field(0.45, gt=0, lt=1)  # what "auto" brings the mean probability of the own kind to
 
 
 class Discover(Optimiser):
@@ -118,27 +118,31 @@ class Discover(Optimiser):
 
     variant: Literal["baseline", "pi", "te", "tep"] = "pi"
     learning_rate: float = Field(3e-4, gt=0)  # a third of the paper's on OmniGlot: faster, small kinds die out
-    warmup_epochs: int = Field(10, ge=0)  # with the first targets; the paper's
+    schedule: Literal["constant", "cosine", "steps"] = "cosine"  # so that it ends calmly; the warm-up's is constant
+    warmup_epochs: int = Field(5, ge=0)  # with the first targets; the paper has 10
     epochs: int = Field(40, ge=0)  # of the main loop; the paper's is 60 to 100, here it has settled by then
     warmup_learning_rate: AboveZero | Literal["same"] = "same"  # the authors' is up to 100 times the main loop's
     backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
     centre_rate: float = Field(1.0, ge=0)  # learning rate of the centres, likewise
-    batch_norm: Literal["frozen", "batch"] = "frozen"  # as f was trained with, or each batch's as in the paper
+    batch_norm: Literal["batch", "frozen"] = "batch"  # each batch's, as in the paper, or as f was trained with
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
     targets: Literal["eq3", "held"] = "held"  # q by the paper's Eq. 3, which lets kinds die out, or with held sizes
     power: float = Field(2.0, ge=1)  # of p in held targets; Eq. 3's is 2
     evenness: float = Field(0.5, ge=0, le=1)  # of held sizes: 0 those of the start, 1 all the same
-    alpha: float = Field(1.0, gt=0)  # degrees of freedom in Eq. 1
+    # Degrees of freedom in Eq. 1. "auto": a quarter of the kinds; the paper's 1 leaves p flat where there are many
+    alpha: AboveZero | Literal["auto"] = "auto"
     beta: float = Field(0.6, ge=0, lt=1)  # momentum of the ensembles in te and tep; the authors'
     kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
-    consistency: float = Field(30.0, ge=0)  # omega's maximum; the paper's is 1, the authors' comes to 10 K to 100 K
+    # omega's maximum. "auto": 6 K; the paper's is 1, the authors' comes to 10 K to 100 K
+    consistency: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
     ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
     ramp_from: Literal["warmup", "main"] = "warmup"  # when omega begins to rise; the authors': "main"
     augmentation: str = "auto"
-    first_view: Literal["plain", "augmented"] = "augmented"
+    # What the divergence sees. "auto": the picture as it is where views are warped, as the authors on OmniGlot
+    first_view: Literal["auto", "plain", "augmented"] = "auto"
     settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
     settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
-    guard_tolerance: float = Field(0.02, ge=0, le=1)  # of the sign, by which the last state may be worse than the best
+    guard_tolerance: float = Field(0.04, ge=0, le=1)  # of the sign, by which the last state may be worse than the best
     guard: Literal["off", "warn", "keep-best"] = "keep-best"  # what to do when signs say that it ends below its best
 
     _policy = field_validator("augmentation")(_known_policy)

@@ -60,13 +60,13 @@ def cluster(
 
     features: f's features of the unsorted pictures, if at hand. truth: for the log only.
     """
-    chosen = resolved_discover(settings.discover, unsorted)
+    chosen = resolved_discover(settings.discover, unsorted, kinds)
+    assert isinstance(chosen.alpha, float)
     if features is None:
         features = extract_features(network, unsorted, progress=progress)
     # Line 2: PCA into the bottleneck, k-means into the centres, the first targets.
-    start = from_writer(
-        lambda: initialise(features, kinds, settings.initialise, alpha=chosen.alpha, seed=settings.seed)
-    )
+    alpha = chosen.alpha
+    start = from_writer(lambda: initialise(features, kinds, settings.initialise, alpha=alpha, seed=settings.seed))
     task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.

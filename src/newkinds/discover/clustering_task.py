@@ -43,7 +43,10 @@ class ClusteringTask(Task):
         seed: int,
         truth: NDArray[np.int64] | None = None,
     ) -> None:
+        assert isinstance(settings.alpha, float)
+        assert isinstance(settings.consistency, float)
         self.module: nn.Module = _with_start(network, start, settings.alpha)
+        self.consistency = settings.consistency  # omega's maximum
         self.images = unsorted
         self.names = unsorted.names
         self.settings = settings
@@ -112,7 +115,7 @@ class ClusteringTask(Task):
     def _omega(self, epoch: int) -> float:
         """Return the weight of the consistency; epochs are counted from the warm-up's first or the main loop's."""
         since = epoch - (self.settings.warmup_epochs if self.settings.ramp_from == "main" else 0)
-        return omega(since, self.settings.ramp_epochs, self.settings.consistency) if since >= 0 else 0.0
+        return omega(since, self.settings.ramp_epochs, self.consistency) if since >= 0 else 0.0
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Update q when it is due (Algorithm 1, lines 7 and 11) and log how the clustering fares."""

@@ -1,0 +1,175 @@
+"""Images a second of a whole epoch beside a bare loop of the same network: python benchmarks/speed.py [--data ROOT].
+
+A bare loop is forward, loss, backward and step on the same batches, whose views are made beforehand; it has no
+augmentation, no checks, no scores and no pass over all pictures that makes q. Both take turns in one run, and what is
+reported is the ratio of their median times. The bare loop runs twice: with batch norm in the mode that the task trains
+in, and in training mode as such loops are mostly written.
+
+Memory: one epoch of discovery on as many pictures as CIFAR-10 has in five classes, in a process of its own, beside the
+bare loop with the same pictures in memory. Writes benchmarks/results/speed.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from results import write_result
+from torch import nn
+
+import newkinds as nk
+from newkinds.datasets import named
+from newkinds.discover.clustering_task import ClusteringTask
+from newkinds.initialise import initialise
+from newkinds.networks import build_network
+from newkinds.parallel import make_accelerator
+from newkinds.pretrain.pretraining import split_held_out
+from newkinds.pretrain.tasks import TASKS
+from newkinds.progress import QUIET
+from newkinds.resolve import resolved_discover, resolved_pretrain
+from newkinds.training import Phase, Task, _epoch, make_optimiser
+
+CASES = {"omniglot": ("omniglot:Tengwar", "omniglot:train", "vgg6-4-2"), "cifar": ("cifar10:unlabelled", None, "resnet18-slim")}
+CIFAR10 = 25_000  # pictures of five classes
+
+
+def main() -> None:
+    """Measure speed and memory."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="where the data sets lie; default $NEWKINDS_DATA")
+    parser.add_argument("--pictures", type=int, default=512, help="in an epoch")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--memory", choices=["ours", "bare"], help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.memory:
+        print(json.dumps(peak(chosen.memory, chosen.data)))
+        return
+    speed = []
+    for case in CASES:
+        for what in ("pi", "baseline", "pretrain"):
+            speed.append({"network": CASES[case][2], "data": case, "epoch_of": what})
+            speed[-1] |= compare(make_task(case, what, chosen.data, chosen.pictures), chosen.repeats)
+            print(speed[-1], flush=True)
+    peaks = {kind: _in_a_process(kind, chosen.data) for kind in ("bare", "ours")}
+    memory = {"pictures": CIFAR10, "network": "resnet18-slim", "peak_mb": peaks}
+    memory["beyond_the_bare_loop_mb"] = peaks["ours"] - peaks["bare"]
+    values = {
+        "what": "median time of a bare loop / median time of our epoch, taking turns in one run",
+        "threads": torch.get_num_threads(),
+        "pictures": chosen.pictures,
+        "repeats": chosen.repeats,
+        "speed": speed,
+        "memory": memory,
+    }
+    write_result("speed", values)
+
+
+def make_task(case: str, what: str, data: str | None, pictures: int) -> Task:
+    """Return a task of discovery or of pretraining on so many pictures."""
+    unsorted, known, name = CASES[case]
+    settings = nk.Settings()
+    if what == "pretrain":
+        images = named(known or unsorted, data=data)
+        images = images.with_classes(range(min(len(images.classes), max(5, pictures // 18))))
+        images = images.select(np.arange(0, len(images), max(1, len(images) // pictures)))
+        if known:
+            images = named(known, data=data).with_classes(range(pictures // 18))
+        chosen = resolved_pretrain(settings.pretrain, images).model_copy(
+            update={"quarter_turns": False, "loss": "prototypical" if known else "cross-entropy"}
+        )
+        kept, held_out = split_held_out(images, chosen.held_out, 0)
+        network = build_network(name, images.channels, images.size, seed=0)
+        return TASKS[chosen.loss](network, images, kept, held_out, chosen, seed=0)
+    images = named(unsorted, data=data)
+    images = images.select(np.arange(0, len(images), max(1, len(images) // pictures)))
+    network = build_network(name, images.channels, images.size, seed=0)
+    return clustering_task(network, images, what)
+
+
+def clustering_task(network: nn.Module, images: nk.ImageSet, variant: str) -> ClusteringTask:
+    """Return a task of discovery whose start is made of random features: its speed is the same."""
+    chosen = resolved_discover(nk.Settings().discover.model_copy(update={"variant": variant}), images)
+    rows = np.random.default_rng(0).normal(size=(len(images), network.feature_dim)).astype(np.float32)
+    start = initialise(rows, len(images.classes), nk.Settings().initialise.model_copy(update={"restarts": 1}))
+    return ClusteringTask(network, start, images, chosen, seed=0)
+
+
+def ours(task: Task) -> Callable[[], None]:
+    """Return a function that runs one epoch as the loop does, with what is due at its end."""
+    accelerator = make_accelerator()
+    settings = task.settings
+    optimiser = make_optimiser(settings, task.parameter_groups(settings))
+    phase = Phase("main", 1000, settings)
+
+    def run() -> None:
+        with QUIET.step("", 1) as step:
+            _epoch(task, task.module, optimiser, accelerator, 7, step)
+        task.epoch_done(phase, 7, last_of_phase=False)
+
+    return run
+
+
+def bare(task: Task, frozen: bool) -> Callable[[], None]:
+    """Return a function that runs a bare loop over the same batches, made beforehand."""
+    batches = [(task.inputs(items, 7), items) for items in task.batches(7)]
+    optimiser = torch.optim.Adam(task.module.parameters(), lr=1e-4)
+
+    def run() -> None:
+        task.set_mode() if frozen else task.module.train()
+        for views, items in batches:
+            loss = task.losses(task.module(views), items, 7)["loss"]
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+
+    return run
+
+
+def compare(task: Task, repeats: int) -> dict[str, Any]:
+    """Time our epoch and the bare loops in turn."""
+    loops = {"ours": ours(task), "bare_same_mode": bare(task, True), "bare_training_mode": bare(task, False)}
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for turn in range(repeats + 1):
+        for name, loop in loops.items():
+            started = time.perf_counter()
+            loop()
+            if turn:  # the first is to warm up
+                times[name].append(time.perf_counter() - started)
+    median = {name: float(np.median(values)) for name, values in times.items()}
+    seen = sum(len(items) for items in task.batches(7))
+    return {
+        "images_a_second": {name: seen / value for name, value in median.items()},
+        "ratio_same_mode": median["bare_same_mode"] / median["ours"],
+        "ratio_training_mode": median["bare_training_mode"] / median["ours"],
+    }
+
+
+def peak(kind: str, data: str | None) -> float:
+    """Return the peak memory of this process in MB after an epoch of discovery, or of the bare loop's batches."""
+    images = named("cifar10:unlabelled", data=data)
+    task = clustering_task(build_network("resnet18-slim", 3, 32, seed=0), images, "pi")
+    items = task.batches(0)
+    if kind == "ours":
+        ours(task)()
+    else:
+        task.batches = lambda epoch: items[:3]
+        bare(task, True)()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _in_a_process(kind: str, data: str | None) -> float:
+    line = [sys.executable, str(Path(__file__)), "--memory", kind] + (["--data", data] if data else [])
+    return float(json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    main()
