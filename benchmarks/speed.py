@@ -38,7 +38,10 @@ from newkinds.progress import QUIET
 from newkinds.resolve import resolved_discover, resolved_pretrain
 from newkinds.training import Phase, Task, _epoch, make_optimiser
 
-CASES = {"omniglot": ("omniglot:Tengwar", "omniglot:train", "vgg6-4-2"), "cifar": ("cifar10:unlabelled", None, "resnet18-slim")}
+CASES = {
+    "omniglot": ("omniglot:Tengwar", "omniglot:train", "vgg6-4-2"),
+    "cifar": ("cifar10:unlabelled", None, "resnet18-slim"),
+}
 CIFAR10 = 25_000  # pictures of five classes
 
 

@@ -68,13 +68,22 @@ def test_width_is_the_least_of_k_d_and_n(n: int, d: int, kinds: int, width: int 
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 1000), st.integers(2, 6), st.floats(0.05, 20), st.floats(1e-3, 1e3))
-def test_auto_scale_makes_the_mean_squared_distance_the_spread(
-    seed: int, kinds: int, spread: float, size: float
+@given(st.integers(0, 1000), st.integers(2, 6), st.floats(0.35, 0.6), st.floats(1e-3, 1e3))
+def test_auto_scale_makes_p_as_certain_as_asked_for_whatever_the_features_scale(
+    seed: int, kinds: int, share: float, size: float
 ) -> None:
+    certainty = 1 / kinds + share * (1 - 1 / kinds)
     features = (blobs(seed=seed)[0] * size).astype(np.float32)
-    start = initialise(features, kinds, Initialise(spread=spread, restarts=2), seed=seed)
-    assert own_distances(start, features).mean() == pytest.approx(spread, rel=1e-3)
+    start = initialise(features, kinds, Initialise(certainty=certainty, restarts=2), alpha=3.0, seed=seed)
+    assert start.probabilities.max(axis=1).mean() == pytest.approx(certainty, abs=0.01)
+
+
+def test_a_certainty_out_of_reach_is_approached() -> None:
+    # With many kinds and alpha = 1, p stays flat however far the kinds are apart.
+    features = np.random.default_rng(0).normal(size=(200, 30)).astype(np.float32)
+    start = initialise(features, 20, Initialise(certainty=0.95, restarts=1))
+    assert 0.1 < start.probabilities.max(axis=1).mean() < 0.9
+    assert np.sqrt(own_distances(start, features).mean()) == pytest.approx(8, rel=0.01)
 
 
 def test_scales_are_factors_on_everything() -> None:
@@ -84,7 +93,7 @@ def test_scales_are_factors_on_everything() -> None:
     auto = initialise(features, 4, Initialise(scale="auto"))
     for part in ("weight", "bias", "centres"):
         assert getattr(three, part) == pytest.approx(3 * getattr(plain, part), rel=1e-5)
-        factor = 1 / np.sqrt(own_distances(plain, features).mean())
+        factor = np.linalg.norm(auto.centres) / np.linalg.norm(plain.centres)
         assert getattr(auto, part) == pytest.approx(factor * getattr(plain, part), rel=1e-4, abs=1e-6)
     assert (three.labels == plain.labels).all()
 
@@ -148,13 +157,13 @@ def test_all_pictures_equal() -> None:
 
 
 @pytest.mark.parametrize("noise", [0, 1e-7])
-def test_rounding_is_not_blown_up_to_the_spread(noise: float) -> None:
+def test_rounding_is_not_blown_up(noise: float) -> None:
     # Kinds that are single points but for rounding: the bottleneck stays of a size that float32 can work with.
     points = np.repeat(np.random.default_rng(0).normal(size=(3, 7)), 7, axis=0)
     features = (points + noise * np.random.default_rng(1).normal(size=points.shape)).astype(np.float32)
     start = initialise(features, 3, Initialise())
     assert np.abs(start.weight).max() < 1e4
-    assert (start.probabilities.max(axis=1) > 0.99).all()
+    assert (start.probabilities.argmax(axis=1) == start.labels).all()
 
 
 def test_the_seed_counts_and_nothing_else_does() -> None:

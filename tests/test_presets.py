@@ -22,10 +22,10 @@ QUICK = [f"{data}-quick" for data in DATA]
 
 # What a preset of the paper need not state, because it changes no result there.
 LEFT = {
-    "seed", "kinds", "network_size",  # the user's; f takes pictures as they are
+    "seed", "kinds", "network_size", "precision",  # the user's; f takes pictures as they are
     "images.largest", "images.fit", "images.max_pixels",  # for files of any size, and sizes are stated
     "pretrain.margin", "pretrain.pictures",  # of the triplet loss; of epochs = "auto"
-    "initialise.spread",  # of scale = "auto"
+    "initialise.certainty",  # of scale = "auto"
     "discover.settled_epochs", "discover.guard_tolerance",  # of settled > 0; of a guard that acts
     "discover.power", "discover.evenness",  # of held targets
 }  # fmt: skip

@@ -227,6 +227,7 @@ def pretrained(
             network=settings.network,
             network_size=None if settings.network_size == "auto" else settings.network_size,
             seed=settings.seed,
+            precision=settings.precision,
             accelerator=accelerator,
             checkpoints=run.checkpoints(),
             log=run.log,

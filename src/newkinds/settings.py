@@ -154,6 +154,8 @@ class Settings(Section):
     seed: int = Field(0, ge=0)
     kinds: int | Literal["auto"] = "auto"
     network: str = "auto"
+    # Of training. "float64" takes two to three times as long and gives the same kinds with any number of processes
+    precision: Literal["float32", "float64"] = "float32"
     network_size: Positive | Literal["auto"] = "auto"  # pictures' side before f; "auto": f's own
     images: Images = Images()
     pretrain: Pretrain = Pretrain()

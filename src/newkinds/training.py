@@ -119,10 +119,16 @@ def train(
     checkpoints: Checkpoints | None = None,
     log: Callable[[Record], None] = lambda record: None,
     progress: Progress = QUIET,
+    precision: str = "float32",
 ) -> None:
-    """Run all phases of a task, from its last checkpoint if there is one, until the last epoch or until it settles."""
+    """Run all phases of a task, from its last checkpoint if there is one, until the last epoch or until it settles.
+
+    precision: "float32", or "float64", in which sums taken in another order - by another number of threads or processes
+    - do not make another result; the module is left in it.
+    """
     accelerator = accelerator or make_accelerator()
     # The task keeps its own module: what accelerate makes of it is for the steps only.
+    task.module.to(dtype=getattr(torch, precision))
     with shared_batch_norm(task.module):
         forward = accelerator.prepare_model(task.module)
         kept = checkpoints.load(task.stage) if checkpoints else None

@@ -73,10 +73,18 @@ def cluster(
     rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate
     warmup = chosen.model_copy(update={"learning_rate": rate, "schedule": "constant"})
     phases = [Phase("warmup", chosen.warmup_epochs, warmup), Phase("main", chosen.epochs, chosen)]
-    train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)
+    train(
+        task,
+        phases,
+        accelerator=accelerator,
+        checkpoints=checkpoints,
+        log=log,
+        progress=progress,
+        precision=settings.precision,
+    )
     choice, last = task.choose()
     if choice.warning:
         progress.warn(choice.warning)
     probabilities = task.predict().numpy()  # Line 13
     assert isinstance(task.module, ClusteringNetwork)
-    return Clustered(task.module, probabilities, start, choice, last)
+    return Clustered(task.module.float(), probabilities, start, choice, last.float() if last else None)

@@ -105,7 +105,7 @@ class ClusteringTask(Task):
         numbers = torch.from_numpy(items)
         log_p, p_other = self.variant.other(outputs, numbers)
         self.named[items] = outputs[-len(items) :].detach().argmax(dim=1).cpu().numpy()
-        q = self.targets[numbers].to(outputs.device)
+        q = self.targets[numbers].to(outputs)
         divergence = kl_divergence(q, log_p, self.settings.kl_normalisation)
         if p_other is None:
             return {"loss": divergence, "kl": divergence}

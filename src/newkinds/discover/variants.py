@@ -97,13 +97,13 @@ class TE(_Ensemble):
         """Take p' from the ensemble, as a constant."""
         self.seen.append((items, log_p.detach().exp().cpu()))
         mean = self.mean()
-        return log_p, None if mean is None else mean[items].to(log_p.device)
+        return log_p, None if mean is None else mean[items].to(log_p)
 
     def epoch_done(self, p: Tensor) -> None:
         """Put this epoch's predictions into the ensemble."""
         seen = torch.empty_like(p)
         for items, batch in self.seen:
-            seen[items] = batch
+            seen[items] = batch.to(p)
         self.seen = []
         self.add(seen)
 

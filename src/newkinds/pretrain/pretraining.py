@@ -44,6 +44,7 @@ def pretrain(
     network: str = "auto",
     network_size: int | None = None,
     seed: int = 0,
+    precision: str = "float32",
     accelerator: Accelerator | None = None,
     checkpoints: Checkpoints | None = None,
     log: Callable[[Record], None] = lambda record: None,
@@ -68,8 +69,17 @@ def pretrain(
     task = task_type(model, known, kept, held_out, settings, seed)
     assert isinstance(settings.epochs, int)
     phases = [Phase("main", settings.epochs, settings)]
-    train(task, phases, accelerator=accelerator, checkpoints=checkpoints, log=log, progress=progress)
-    return Pretraining(model, task.finish(), task.measure, held_out, settings.loss, settings.epochs)
+    train(
+        task,
+        phases,
+        accelerator=accelerator,
+        checkpoints=checkpoints,
+        log=log,
+        progress=progress,
+        precision=precision,
+    )
+    score = task.finish()
+    return Pretraining(model.float(), score, task.measure, held_out, settings.loss, settings.epochs)
 
 
 def _check_episodes(known: ImageSet, kept: NDArray[np.int64], settings: Pretrain) -> None:
