@@ -1,8 +1,8 @@
 """The paper's text, its authors' code or ours, one factor at a time: python benchmarks/ablation.py --weights FILE.
 
-Starts from the defaults and changes one thing to what the paper or its authors do, on alphabets of OmniGlot's background
-that f did not see, with the same seeds in every row. Writes benchmarks/results/ablation.json row by row, and with --render
-the table in docs/paper-vs-authors.md from it.
+Starts from the defaults and changes one thing to what the paper or its authors do, on alphabets of OmniGlot's
+background that f did not see, with the same seeds in every row. Writes benchmarks/results/ablation.json row by row, and
+the table in docs/paper-vs-authors.md from it; --render makes the table alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from measure import Rows, measure
-
 
 from newkinds.presets import find_preset
 from newkinds.runs.folder import flat

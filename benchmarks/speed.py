@@ -81,26 +81,31 @@ def make_task(case: str, what: str, data: str | None, pictures: int) -> Task:
     unsorted, known, name = CASES[case]
     settings = nk.Settings()
     if what == "pretrain":
-        images = named(known or unsorted, data=data)
-        images = images.with_classes(range(min(len(images.classes), max(5, pictures // 18))))
-        images = images.select(np.arange(0, len(images), max(1, len(images) // pictures)))
-        if known:
-            images = named(known, data=data).with_classes(range(pictures // 18))
+        images = (
+            named(known, data=data).with_classes(range(pictures // 18)) if known else some(unsorted, data, pictures)
+        )
         chosen = resolved_pretrain(settings.pretrain, images).model_copy(
             update={"quarter_turns": False, "loss": "prototypical" if known else "cross-entropy"}
         )
         kept, held_out = split_held_out(images, chosen.held_out, 0)
         network = build_network(name, images.channels, images.size, seed=0)
         return TASKS[chosen.loss](network, images, kept, held_out, chosen, seed=0)
-    images = named(unsorted, data=data)
-    images = images.select(np.arange(0, len(images), max(1, len(images) // pictures)))
+    images = some(unsorted, data, pictures)
     network = build_network(name, images.channels, images.size, seed=0)
     return clustering_task(network, images, what)
 
 
+def some(source: str, data: str | None, pictures: int) -> nk.ImageSet:
+    """Return about so many pictures of a set."""
+    images = named(source, data=data)
+    return images.select(np.arange(0, len(images), max(1, len(images) // pictures)))
+
+
 def clustering_task(network: nn.Module, images: nk.ImageSet, variant: str) -> ClusteringTask:
     """Return a task of discovery whose start is made of random features: its speed is the same."""
-    chosen = resolved_discover(nk.Settings().discover.model_copy(update={"variant": variant}), images)
+    chosen = resolved_discover(
+        nk.Settings().discover.model_copy(update={"variant": variant}), images, len(images.classes)
+    )
     rows = np.random.default_rng(0).normal(size=(len(images), network.feature_dim)).astype(np.float32)
     start = initialise(rows, len(images.classes), nk.Settings().initialise.model_copy(update={"restarts": 1}))
     return ClusteringTask(network, start, images, chosen, seed=0)
