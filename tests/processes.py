@@ -98,7 +98,8 @@ def trained(loss: str, frozen: bool) -> Arrays:
 
 def run(task: Task, optimiser: Optimiser, epochs: int) -> Arrays:
     records: list[dict[str, Any]] = []
-    train(task, [Phase("main", epochs, optimiser)], accelerator=make_accelerator(), log=records.append)
+    phases = [Phase("main", epochs, optimiser)]
+    train(task, phases, accelerator=make_accelerator(), log=records.append, precision="float64")
     weights = {name: value.numpy() for name, value in task.module.state_dict().items()}
     return {**weights, "loss": np.array([record["loss"] for record in records])}
 

@@ -11,8 +11,16 @@ import pytest
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import build_network
-from newkinds.resolve import FEW_KINDS, FEWEST_EPOCHS, MOST_EPOCHS, resolved, resolved_pretrain, why_loss
-from newkinds.settings import Pretrain, Settings
+from newkinds.resolve import (
+    FEW_KINDS,
+    FEWEST_EPOCHS,
+    MOST_EPOCHS,
+    resolved,
+    resolved_discover,
+    resolved_pretrain,
+    why_loss,
+)
+from newkinds.settings import Discover, Pretrain, Settings
 
 
 def known(n: int = 100, channels: int = 3, size: int = 32, kinds: int = 5, embeddings: bool = False) -> ImageSet:
@@ -35,8 +43,9 @@ def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
 
 @pytest.mark.parametrize("images", [known(), known(channels=1), known(channels=7, embeddings=True)])
 def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
-    # The embedding's scale is a rule of its own, decided from the features.
-    assert set(autos(resolve(images).model_dump())) <= {"kinds", "initialise.scale"}
+    # The embedding's scale is a rule of its own, decided from the features; two settings hang on the number of kinds.
+    left = {"kinds", "initialise.scale", "discover.alpha", "discover.consistency"}
+    assert set(autos(resolve(images).model_dump())) <= left
     once = resolve(images)
     assert resolved(once, images, None, False) == once
     # So that a finished run's settings are those of the same run continued, wherever that is.
@@ -53,6 +62,7 @@ def test_what_was_said_stays() -> None:
         "pretrain.support": 3,
         "pretrain.query": 2,
         "discover.augmentation": "crop",
+        "discover.first_view": "plain",
         "kinds": 4,
     }
     chosen = resolve(known(), said)
@@ -77,6 +87,16 @@ def test_network_and_augmentation_follow_the_pictures(
     assert chosen.network == network
     assert chosen.pretrain.augmentation == chosen.discover.augmentation == augmentation
     assert chosen.images.size == images.size
+
+
+def test_what_hangs_on_the_number_of_kinds_and_on_the_views() -> None:
+    few, many = (resolved_discover(Discover(), known(channels=1), kinds) for kinds in (2, 40))
+    assert (few.alpha, few.consistency) == (1.0, 12.0)
+    assert (many.alpha, many.consistency) == (10.0, 240.0)
+    assert many.first_view == "plain"  # views are warped
+    assert resolved_discover(Discover(), known(), 40).first_view == "augmented"  # shifted and mirrored
+    said = Discover(alpha=1.0, consistency=3.0, first_view="plain", augmentation="crop")
+    assert resolved_discover(said, known(), 40) == said
 
 
 @pytest.mark.parametrize(("kinds", "turns"), [(2, True), (FEW_KINDS - 1, True), (FEW_KINDS, False)])
