@@ -94,7 +94,9 @@ def test_what_hangs_on_the_number_of_kinds_and_on_the_views() -> None:
     assert (few.alpha, few.consistency) == (1.0, 12.0)
     assert (many.alpha, many.consistency) == (10.0, 240.0)
     assert many.first_view == "plain"  # views are warped
-    assert resolved_discover(Discover(), known(), 40).first_view == "augmented"  # shifted and mirrored
+    # Shifted and mirrored: pi has a second view for that, the others learn from the only one.
+    views = {name: resolved_discover(Discover(variant=name), known(), 40).first_view for name in ("pi", "te")}
+    assert views == {"pi": "plain", "te": "augmented"}
     said = Discover(alpha=1.0, consistency=3.0, first_view="plain", augmentation="crop")
     assert resolved_discover(said, known(), 40) == said
 

@@ -87,7 +87,8 @@ def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = 
     name = _augmentation(settings.augmentation, images)
     values: dict[str, Any] = {"augmentation": name}
     if settings.first_view == "auto":
-        values["first_view"] = "plain" if POLICIES[name].warps else "augmented"
+        # Pi has its second view to learn from; the others see one view only, and learn from it unless it is warped.
+        values["first_view"] = "plain" if settings.variant == "pi" or POLICIES[name].warps else "augmented"
     if kinds is not None:
         if settings.alpha == "auto":
             values["alpha"] = max(1.0, ALPHA_A_KIND * kinds)

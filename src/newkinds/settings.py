@@ -138,7 +138,7 @@ class Discover(Optimiser):
     ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
     ramp_from: Literal["warmup", "main"] = "warmup"  # when omega begins to rise; the authors': "main"
     augmentation: str = "auto"
-    # What the divergence sees. "auto": the picture as it is where views are warped, as the authors on OmniGlot
+    # What the divergence sees. "auto": the picture as it is, but for a shifted or mirrored view where there is but one
     first_view: Literal["auto", "plain", "augmented"] = "auto"
     settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
     settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
