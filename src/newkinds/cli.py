@@ -23,6 +23,7 @@ from newkinds.errors import NewkindsError, UsageError
 from newkinds.evaluate import Scores
 from newkinds.images import scan as scan_folder
 from newkinds.networks import FOREIGN, NETWORKS
+from newkinds.memory import keep_freed_memory
 from newkinds.presets import Preset, all_presets, find_preset, preset_for
 from newkinds.progress import Progress
 from newkinds.result import Discovery
@@ -322,6 +323,7 @@ def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    keep_freed_memory()
     out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, the first one speaks
     try:
         app(prog_name="newkinds")

@@ -125,6 +125,9 @@ class Discover(Optimiser):
     backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
     centre_rate: float = Field(1.0, ge=0)  # learning rate of the centres, likewise
     batch_norm: Literal["batch", "frozen"] = "batch"  # each batch's, as in the paper, or as f was trained with
+    # What q is made of. "pass": all pictures looked at once more after each epoch, the paper's; "steps": what the
+    # epoch's own steps said about them, which costs nothing
+    p_from: Literal["pass", "steps"] = "steps"
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
     targets: Literal["eq3", "held"] = "held"  # q by the paper's Eq. 3, which lets kinds die out, or with held sizes
     power: float = Field(2.0, ge=1)  # of p in held targets; Eq. 3's is 2

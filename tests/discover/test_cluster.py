@@ -14,6 +14,7 @@ from torch import Tensor
 
 from newkinds.discover import VARIANTS, Clustered, cluster
 from newkinds.discover.clustering_task import ClusteringTask
+from newkinds.discover.signs import shared_information
 from newkinds.discover.targets import Targets
 from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega, target
 from newkinds.errors import UsageError
@@ -25,7 +26,7 @@ from newkinds.pretrain import pretrain
 from newkinds.progress import Progress
 from newkinds.randomness import one_thread
 from newkinds.settings import Initialise, Pretrain, Settings
-from newkinds.training import Record
+from newkinds.training import Phase, Record
 
 N, SIZE, KINDS = 60, 8, 3
 NETWORK = "vgg6-5-1-slim"
@@ -78,6 +79,7 @@ def chosen(seed: int = 0, **discover: Any) -> Settings:
         "learning_rate": 1e-3,
         "optimiser": "adam",
         "schedule": "constant",
+        "p_from": "pass",
         "update_every": 1,
         "backbone_rate": 1.0,
         "targets": "eq3",
@@ -257,11 +259,12 @@ def test_targets_are_made_at_the_right_epochs(
         before = now
 
 
-@pytest.mark.parametrize("variant", list(VARIANTS))
+@pytest.mark.parametrize(("variant", "p_from"), [(variant, "pass") for variant in VARIANTS] + [("te", "steps")])
 def test_going_on_from_any_checkpoint_gives_the_same_bits(
-    variant: str, f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+    variant: str, p_from: str, f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
 ) -> None:
-    plan, kept, records = chosen(variant=variant, epochs=2, guard="keep-best"), InMemory(), []
+    plan = chosen(variant=variant, p_from=p_from, epochs=2, guard="keep-best")
+    kept, records = InMemory(), []
     # A start that is partly wrong, so that assignments change.
     given = {"features": extract_features(f, unsorted[0])[np.r_[10:20, 0:10, 20:N]]}
     whole = cluster(f, unsorted[0], KINDS, plan, checkpoints=kept, log=records.append, **given)
@@ -273,6 +276,31 @@ def test_going_on_from_any_checkpoint_gives_the_same_bits(
         assert again.probabilities.tobytes() == whole.probabilities.tobytes()
         assert since == records[epoch:]
         assert again.choice == whole.choice
+
+
+@pytest.mark.parametrize("variant", ["pi", "baseline"])
+def test_steps_make_q_of_what_they_saw(
+    variant: str, f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(unsorted[0], f, variant=variant, p_from="steps")
+    monkeypatch.setattr(task, "predict", lambda: pytest.fail("nobody asked for another look at all pictures"))
+    halves = [np.arange(0, N, 2), np.arange(1, N, 2)]
+    outputs = some_log_p(task.views * N)
+    p = torch.empty(N, KINDS)
+    for number, items in enumerate(halves):
+        mine = outputs[number * task.views * len(items) :][: task.views * len(items)]
+        task.losses(mine, items, 0)
+        p[torch.from_numpy(items)] = mine[: len(items)].exp()
+    before = task.labels
+    record = task.epoch_done(Phase("main", 5, task.settings), 2, last_of_phase=False)
+    assert torch.allclose(task.targets, target(p))
+    assert (task.labels == p.argmax(dim=1).numpy()).all()
+    # Beside the second view; where there is none, beside what the epoch before made of the pictures.
+    other = np.empty(N, dtype=np.int64) if variant == "pi" else before
+    for number, items in enumerate(halves if variant == "pi" else []):
+        other[items] = outputs[number * 2 * len(items) :][len(items) : 2 * len(items)].argmax(dim=1).numpy()
+    assert record["shared_information"] == pytest.approx(shared_information(task.labels, other, KINDS))
+    assert record["changed"] == (task.labels != before).mean()
 
 
 # One step

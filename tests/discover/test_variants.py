@@ -41,7 +41,7 @@ def test_pi_takes_the_second_view() -> None:
 def epoch_of(variant: Variant, p: Tensor, order: list[list[int]]) -> list[Tensor | None]:
     """Show a variant the predictions of an epoch, batch by batch, and return what it held against them."""
     held = [variant.other(p[batch].log().requires_grad_(), torch.tensor(batch))[1] for batch in order]
-    variant.epoch_done(some_p(99))  # what the pictures as they are give is of no interest to te
+    variant.epoch_done(some_p(99), p)  # what makes q is of no interest to te
     return held
 
 
@@ -68,9 +68,9 @@ def test_tep_makes_q_from_the_ensemble_and_has_no_other_prediction() -> None:
     variant = TEP(beta=0.5)
     first, second = some_p(5), some_p(6)
     assert variant.other(first.log(), torch.arange(N))[1] is None
-    variant.epoch_done(first)
+    variant.epoch_done(first, some_p(97))
     assert torch.allclose(variant.targets(second), target(first))
-    variant.epoch_done(second)
+    variant.epoch_done(second, some_p(98))
     expected = (0.25 * first + 0.5 * second) / 0.75
     assert torch.allclose(variant.targets(some_p(7)), target(expected))
     assert torch.equal(TEP(make_targets=lambda p: p**3).targets(first), first**3)  # nothing averaged yet
@@ -83,7 +83,7 @@ def test_state_is_all_there_is(name: str) -> None:
     views = going.views
     for seed in (8, 9):
         going.other(some_p(seed, views * N).log(), torch.arange(N))
-        going.epoch_done(some_p(seed + 10))
+        going.epoch_done(some_p(seed + 10), some_p(seed + 11))
     again.load_state(going.state())
     p, log_p = some_p(20), some_p(21, views * N).log()
     assert torch.equal(going.targets(p), again.targets(p))

@@ -60,7 +60,8 @@ class ClusteringTask(Task):
         self.targets = make_targets(torch.from_numpy(start.probabilities))  # q
         self.start_labels = start.labels
         self.labels = start.labels
-        self.named = np.zeros(len(unsorted), dtype=np.int64)  # what each picture's view was named in this epoch
+        self.seen = torch.from_numpy(start.probabilities).clone()  # p of each picture's first view in this epoch's steps
+        self.named = start.labels.copy()  # what its last view was named in them
         self.calm = 0  # epochs in a row that hardly changed an assignment
         self.best = BestState(settings.guard != "off")
         self.epoch, self.sign = -1, math.nan  # of the last epoch that ended
@@ -104,6 +105,7 @@ class ClusteringTask(Task):
         """Return Eq. 6 for a batch, and its two terms."""
         numbers = torch.from_numpy(items)
         log_p, p_other = self.variant.other(outputs, numbers)
+        self.seen[numbers] = log_p.detach().exp().float().cpu()
         self.named[items] = outputs[-len(items) :].detach().argmax(dim=1).cpu().numpy()
         q = self.targets[numbers].to(outputs)
         divergence = kl_divergence(q, log_p, self.settings.kl_normalisation)
@@ -119,11 +121,13 @@ class ClusteringTask(Task):
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Update q when it is due (Algorithm 1, lines 7 and 11) and log how the clustering fares."""
-        p = self.predict()
-        record = self._signs(p)
+        from_steps = self.settings.p_from == "steps"
+        p = self.seen.clone() if from_steps else self.predict()
+        # A view beside the picture; where steps saw one view only, what the epoch before made of the picture.
+        record = self._signs(p, self.labels if from_steps and self.views == 1 else self.named)
         self.calm = self.calm + 1 if phase.name == "main" and record["changed"] <= self.settings.settled else 0
         self.labels = p.argmax(dim=1).numpy()
-        self.variant.epoch_done(p)
+        self.variant.epoch_done(p, self.seen)
         # Line 7: after warm-up, whose targets stay the first ones; line 11: after each epoch of the main loop.
         in_main = epoch + 1 - self.settings.warmup_epochs
         if last_of_phase if phase.name == "warmup" else in_main % self.settings.update_every == 0:
@@ -132,15 +136,18 @@ class ClusteringTask(Task):
         self.best.offer(self.module, epoch, self.sign)
         return record
 
-    def _signs(self, p: Tensor) -> Record:
-        """Return what can be said about p (N, K) without the truth, and ACC where that is known."""
+    def _signs(self, p: Tensor, other: NDArray[np.int64]) -> Record:
+        """Return what can be said about p (N, K) without the truth, and ACC where that is known.
+
+        other: int64 (N,), the names of the same pictures, seen in another way.
+        """
         labels, kinds = p.argmax(dim=1).numpy(), p.shape[1]
         record: Record = {
             "changed": float((labels != self.labels).mean()),
             "smallest_kind": int(np.bincount(labels, minlength=kinds).min()),
             "effective_kinds": effective_kinds(labels, kinds),
             "start_agreement": agreement(labels, self.start_labels),
-            "shared_information": shared_information(labels, self.named, kinds),
+            "shared_information": shared_information(labels, other, kinds),
         }
         if self.truth is not None:
             named = self.truth >= 0
@@ -151,8 +158,8 @@ class ClusteringTask(Task):
         """Offer the state before any training to the guard: what comes later has to be better than that."""
         if self.settings.guard == "off":
             return
-        self.named = self.predict(augmented=True).argmax(dim=1).numpy()
-        self.sign = self._signs(self.predict())["shared_information"]
+        other = self.predict(augmented=True).argmax(dim=1).numpy()
+        self.sign = self._signs(self.predict(), other)["shared_information"]
         self.best.offer(self.module, -1, self.sign)
 
     def choose(self) -> tuple[Choice, ClusteringNetwork | None]:

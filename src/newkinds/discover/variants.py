@@ -29,8 +29,11 @@ class Variant:
         """
         return log_p, None
 
-    def epoch_done(self, p: Tensor) -> None:
-        """Take note of the current p (N, K) of all pictures, unaugmented, at the end of an epoch."""
+    def epoch_done(self, p: Tensor, seen: Tensor) -> None:
+        """Take note of p (N, K) of all pictures at the end of an epoch.
+
+        seen: (N, K), what the epoch's steps said about each picture's first view.
+        """
 
     def targets(self, p: Tensor) -> Tensor:
         """Return q (N, K) from the current p (N, K) of all pictures, unaugmented."""
@@ -89,29 +92,20 @@ class TE(_Ensemble):
     In the first epoch there is none yet, and so no consistency term.
     """
 
-    def __init__(self, make_targets: Callable[[Tensor], Tensor] = target, beta: float = 0.6) -> None:
-        super().__init__(make_targets, beta)
-        self.seen: list[tuple[Tensor, Tensor]] = []  # the predictions of this epoch, batch by batch
-
     def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
         """Take p' from the ensemble, as a constant."""
-        self.seen.append((items, log_p.detach().exp().cpu()))
         mean = self.mean()
         return log_p, None if mean is None else mean[items].to(log_p)
 
-    def epoch_done(self, p: Tensor) -> None:
-        """Put this epoch's predictions into the ensemble."""
-        seen = torch.empty_like(p)
-        for items, batch in self.seen:
-            seen[items] = batch.to(p)
-        self.seen = []
-        self.add(seen)
+    def epoch_done(self, p: Tensor, seen: Tensor) -> None:
+        """Put what this epoch's steps said into the ensemble."""
+        self.add(seen.to(p))
 
 
 class TEP(_Ensemble):
     """DTC-TEP: q is made from the ensemble of the unaugmented predictions after each epoch; no p'."""
 
-    def epoch_done(self, p: Tensor) -> None:
+    def epoch_done(self, p: Tensor, seen: Tensor) -> None:
         """Put p into the ensemble."""
         self.add(p)
 
