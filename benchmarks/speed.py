@@ -1,9 +1,9 @@
 """Images a second of a whole epoch beside a bare loop of the same network: python benchmarks/speed.py [--data ROOT].
 
 A bare loop is forward, loss, backward and step on the same batches, whose views are made beforehand; it has no
-augmentation, no checks, no scores and, for discovery, no look at all pictures that makes q. Both take turns in one run,
-and what is reported is the ratio of their median times. Discovery is measured with the defaults, where q is made of what
-the epoch's own steps said, and with `discover.p_from = "pass"`, the paper's way, where it is not.
+augmentation, no checks, no scores and, for discovery, no look at all pictures that makes q. Both take turns in one
+run, and what is reported is the ratio of their median times. Discovery is measured with the defaults, where q is made
+of what the epoch's own steps said, and with `discover.p_from = "pass"`, the paper's way.
 
 Memory: one epoch of discovery on as many pictures as CIFAR-10 has in five classes, in a process of its own, beside the
 bare loop with the same pictures in memory. Writes benchmarks/results/speed.json.
@@ -49,7 +49,9 @@ def main() -> None:
     """Measure speed and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="where the data sets lie; default $NEWKINDS_DATA")
-    parser.add_argument("--pictures", type=int, default=512, help="in an epoch of discovery; of pretraining 4 times that")
+    parser.add_argument(
+        "--pictures", type=int, default=512, help="of an epoch of discovery; pretraining has 4 times that"
+    )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--memory", choices=["ours", "bare"], help=argparse.SUPPRESS)
     chosen = parser.parse_args()

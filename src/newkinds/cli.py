@@ -22,8 +22,8 @@ from newkinds.demo import run_demo
 from newkinds.errors import NewkindsError, UsageError
 from newkinds.evaluate import Scores
 from newkinds.images import scan as scan_folder
-from newkinds.networks import FOREIGN, NETWORKS
 from newkinds.memory import keep_freed_memory
+from newkinds.networks import FOREIGN, NETWORKS
 from newkinds.presets import Preset, all_presets, find_preset, preset_for
 from newkinds.progress import Progress
 from newkinds.result import Discovery

@@ -60,7 +60,7 @@ class ClusteringTask(Task):
         self.targets = make_targets(torch.from_numpy(start.probabilities))  # q
         self.start_labels = start.labels
         self.labels = start.labels
-        self.seen = torch.from_numpy(start.probabilities).clone()  # p of each picture's first view in this epoch's steps
+        self.seen = torch.from_numpy(start.probabilities).clone()  # p of each first view in this epoch's steps
         self.named = start.labels.copy()  # what its last view was named in them
         self.calm = 0  # epochs in a row that hardly changed an assignment
         self.best = BestState(settings.guard != "off")
