@@ -31,6 +31,7 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
     "q every 5 epochs": ("authors elsewhere", {"discover.update_every": 5}),
     "learning rate .001": ("both", {"discover.learning_rate": 1e-3}),
     "learning rate .0001": ("neither", {"discover.learning_rate": 1e-4}),
+    "k-means from as many seeds as kinds": ("both", {"initialise.overseed": 1.0}),
     "all of the paper": ("paper", {"preset": "omniglot-paper"}),
     "all of the authors": ("authors", {"preset": "omniglot-authors"}),
     "q from a pass after the epoch": ("both", {"discover.p_from": "pass"}),

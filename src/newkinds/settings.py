@@ -109,6 +109,8 @@ class Initialise(Section):
     bottleneck: Literal["pca", "random"] = "pca"  # first weights of the last layer; the authors' code has random ones
     width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
+    # Clusters that k-means begins with, as a multiple of the kinds; those that cost least merge. The paper's is 1
+    overseed: float = Field(1.5, ge=1, le=10)
     scale: AboveZero | Literal["none", "auto"] = "auto"  # of the embedding against Eq. 1's unit width
     certainty: float = Field(0.45, gt=0, lt=1)  # what "auto" brings the mean probability of the own kind to
 
