@@ -92,7 +92,7 @@ def render(rows: list[dict[str, Any]]) -> None:
             continue
         differences = [row["last_acc"] - ours[row["data"], row["seed"]] for row in mine]
         numbers = [np.mean([row[key] for row in mine]) for key in ("start_acc", "last_acc")]
-        shown = " ".join(f"{100 * value:+.1f}" for value in differences) if factor != "ours" else ""
+        shown = " ".join(f"{round(100 * value, 1) + 0.0:+.1f}" for value in differences) if factor != "ours" else ""
         worst = min(row["worst_acc"] - row["start_acc"] for row in mine)
         lines.append(f"| {factor} | {whose} | {numbers[0]:.3f} | {numbers[1]:.3f} | {shown} | {100 * worst:+.1f} |")
     if PAGE.exists():
