@@ -1,5 +1,6 @@
-"""Clustering of feature vectors: k-means, plain and constrained."""
+"""k-means, plain and constrained, and how good a clustering is."""
 
-from newkinds.clustering.kmeans import Clustering, kmeans, nearest
+from newkinds.clustering.estimator import ConstrainedKMeans
+from newkinds.clustering.kmeans import Clustering, kmeans, kmeans_sweep, nearest
 
-__all__ = ["Clustering", "kmeans", "nearest"]
+__all__ = ["Clustering", "ConstrainedKMeans", "kmeans", "kmeans_sweep", "nearest"]

@@ -1,15 +1,17 @@
-"""k-means, plain and constrained, with all restarts in one batched product.
+"""k-means, plain and constrained, for one number of clusters or for many in a row.
 
 In the constrained form some points are *anchors*: they are forced to their class's cluster, everything else is free
 (Algorithm 2 of the paper, line 6). Plain k-means is the case without anchors.
 
-Everything runs in float64 on one thread, so that a result depends on the data and the seed only.
+Products are in the points' own precision, sums in float64. A result depends on the data and the seed only, not on the
+number of threads.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,22 +19,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from newkinds.clustering.lloyd import Points, Restart
+from newkinds.clustering.threads import Threads
 from newkinds.errors import UsageError
-from newkinds.randomness import generator, one_thread
+from newkinds.randomness import generator
 
-_CHUNK = 2**22  # distances held at a time
+MEMORY = 2**28  # bytes of distances that restarts may keep from one number of clusters to the next
 
 
 @dataclass(frozen=True)
 class Clustering:
     """A result of k-means.
 
-    centres: float64 (K, d); labels: int64 (N,); inertia: the sum of squared distances to the own centre.
+    centres: float64 (K, d); labels: int64 (N,); inertia: the sum of squared distances to the own centre; iterations:
+    how many it took.
     """
 
     centres: NDArray[np.float64]
     labels: NDArray[np.int64]
     inertia: float
+    iterations: int = 0
 
     def mass(self) -> NDArray[np.int64]:
         """Return how many points each cluster holds, int64 (K,)."""
@@ -40,7 +46,7 @@ class Clustering:
 
 
 def kmeans(
-    points: NDArray[Any],
+    points: NDArray[Any] | Tensor,
     n_clusters: int,
     *,
     seed: int,
@@ -48,43 +54,114 @@ def kmeans(
     restarts: int = 10,
     max_iterations: int = 100,
     tolerance: float = 1e-4,
+    start: NDArray[Any] | None = None,
 ) -> Clustering:
     """Cluster points (N, d) into `n_clusters` by k-means++ and Lloyd's iterations; the best of `restarts` is returned.
 
     anchors: int64 (N,), the class 0..L-1 of each anchor and -1 for free points. Class c keeps cluster c.
     tolerance: a restart ends when its centres move less than this share of the points' mean variance.
+    start: centres (K, d) to begin with, in place of restarts from seeds.
     """
-    anchors = np.full(len(points), -1, dtype=np.int64) if anchors is None else np.asarray(anchors, dtype=np.int64)
-    _check(points, n_clusters, anchors, restarts)
-    with one_thread():
-        work = _Lloyd(torch.as_tensor(points, dtype=torch.float64), torch.from_numpy(anchors), n_clusters)
-        centres = work.seeds(restarts, generator(seed, "k-means", n_clusters))
-        return work.run(centres, max_iterations, tolerance)
+    data = _checked(points, n_clusters, n_clusters, anchors, restarts)
+
+    def run(number: int) -> Restart:
+        restart = Restart(data, n_clusters, threads)
+        if start is not None:
+            restart.start(torch.as_tensor(start, dtype=torch.float64, device=data.x.device))
+        else:
+            restart.seed(n_clusters - restart.k, generator(seed, "k-means", number))
+        restart.settle(max_iterations, tolerance)
+        return restart
+
+    with Threads() as threads:
+        if restarts == 1 or start is not None:
+            return _result(run(0))
+        return _best(threads.map(run, range(restarts)))
+
+
+def kmeans_sweep(
+    points: NDArray[Any] | Tensor,
+    n_clusters: Sequence[int],
+    *,
+    seed: int,
+    anchors: NDArray[np.int64] | None = None,
+    restarts: int = 10,
+    max_iterations: int = 100,
+    tolerance: float = 1e-4,
+) -> Iterator[Clustering]:
+    """Cluster points (N, d) into each of several numbers of clusters, from the largest down; yields the best of each.
+
+    Every restart is seeded with the largest number and settles. Then it goes down: clusters merge at the least cost, and
+    what is left settles again, which takes few iterations and ends lower than seeds drawn anew for each number do. The
+    rest is as in `kmeans`.
+    """
+    counts = sorted(set(n_clusters), reverse=True)
+    if not counts:
+        return
+    data = _checked(points, counts[-1], counts[0], anchors, restarts)
+    hold = restarts * len(data) * counts[0] * data.x.element_size() <= MEMORY
+    with Threads() as threads:
+        running = [Restart(data, counts[0], threads) for _ in range(restarts)]
+
+        def go_on(number: int, k: int) -> None:
+            restart = running[number]
+            if k == counts[0]:
+                restart.seed(k - restart.k, generator(seed, "k-means", number))
+            else:
+                restart.shrink(restart.k - k)
+            restart.settle(max_iterations, tolerance)
+            if not hold:
+                restart.forget()
+
+        for k in counts:
+            threads.map(partial(go_on, k=k), range(restarts))
+            yield _best(running)
 
 
 def nearest(points: NDArray[Any], centres: NDArray[Any]) -> NDArray[np.int64]:
     """Return the nearest centre of each point, int64 (N,)."""
-    free = torch.full((len(points),), -1, dtype=torch.int64)
-    with one_thread():
-        work = _Lloyd(torch.as_tensor(points, dtype=torch.float64), free, len(centres))
-        labels, _ = work.assign((torch.as_tensor(centres, dtype=torch.float64) - work.offset)[None])
-    nearest_centres: NDArray[np.int64] = labels[0].numpy()
-    return nearest_centres
+    x = _floats(points)
+    free = torch.full((len(x),), -1, dtype=torch.int64, device=x.device)
+    with Threads() as threads:
+        restart = Restart(Points(x, free), len(centres), threads)
+        restart.start(torch.as_tensor(centres, dtype=torch.float64, device=x.device))
+        found: NDArray[np.int64] = restart.labels.cpu().numpy()
+    return found
 
 
-def _check(points: NDArray[Any], n_clusters: int, anchors: NDArray[np.int64], restarts: int) -> None:
-    n_samples, classes = len(points), int(anchors.max(initial=-1)) + 1
-    if not 1 <= n_clusters <= n_samples:
+def _best(restarts: Sequence[Restart]) -> Clustering:
+    inertia = [restart.inertia() for restart in restarts]
+    return _result(restarts[int(np.argmin(inertia))])
+
+
+def _result(restart: Restart) -> Clustering:
+    return Clustering(
+        centres=(restart.centres[: restart.k] + restart.points.offset).cpu().numpy(),
+        labels=restart.labels.cpu().numpy().copy(),
+        inertia=restart.inertia(),
+        iterations=restart.iterations,
+    )
+
+
+def _checked(
+    points: NDArray[Any] | Tensor, fewest: int, most: int, anchors: NDArray[np.int64] | None, restarts: int
+) -> Points:
+    """Return the points with their anchors, or refuse."""
+    x = _floats(points)
+    held = np.full(len(x), -1, dtype=np.int64) if anchors is None else np.asarray(anchors, dtype=np.int64)
+    n_samples, classes = len(x), int(held.max(initial=-1)) + 1
+    if not 1 <= fewest <= most <= n_samples:
+        asked = fewest if fewest < 1 else most
         raise UsageError(
-            f"n_clusters={n_clusters} should be between 1 and n_samples={n_samples}.",
+            f"n_clusters={asked} should be between 1 and n_samples={n_samples}.",
             hint="Ask for fewer clusters, or give more points.",
         )
-    if classes > n_clusters:
+    if classes > fewest:
         raise UsageError(
-            f"n_clusters={n_clusters} should be at least the number of anchor classes, {classes}.",
+            f"n_clusters={fewest} should be at least the number of anchor classes, {classes}.",
             hint="Ask for more clusters.",
         )
-    present = np.bincount(anchors[anchors >= 0], minlength=classes)
+    present = np.bincount(held[held >= 0], minlength=classes)
     if (present == 0).any():
         raise UsageError(
             f"The anchor classes should be numbered 0 to {classes - 1}; class {int(np.argmin(present))} has no point.",
@@ -92,110 +169,12 @@ def _check(points: NDArray[Any], n_clusters: int, anchors: NDArray[np.int64], re
         )
     if restarts < 1:
         raise UsageError(f"restarts={restarts} should be at least 1.", hint="Use 10, the customary number.")
+    return Points(x, torch.from_numpy(held).to(x.device))
 
 
-class _Lloyd:
-    """Points, their cached norms and anchors, and the steps of k-means over (R, K, d) centres of R restarts."""
-
-    def __init__(self, points: Tensor, anchors: Tensor, n_clusters: int) -> None:
-        self.offset = points.mean(dim=0)  # centred, so that norms are small beside distances and little cancels
-        self.points = points - self.offset
-        self.anchors = anchors
-        self.fixed = torch.nonzero(anchors >= 0)[:, 0]
-        self.n_clusters = n_clusters
-        self.norms = self.points.square().sum(dim=1)
-
-    def distances(self, rows: slice, centres: Tensor) -> Tensor:
-        """Return squared distances (rows, M) of some points to centres (M, d)."""
-        product = self.points[rows] @ centres.T
-        distance = product.mul_(-2).add_(self.norms[rows, None]).add_(centres.square().sum(dim=1))
-        return distance.clamp_(min=0)
-
-    def chunks(self, width: int) -> list[slice]:
-        """Cut the points so that `width` distances of each fit in the memory allowed."""
-        step = max(1, _CHUNK // width)
-        return [slice(start, start + step) for start in range(0, len(self.points), step)]
-
-    def seeds(self, restarts: int, random: np.random.Generator) -> Tensor:
-        """Return starting centres (R, K, d): the anchors' class means, then greedy k-means++ among the free points."""
-        classes = int(self.anchors.max().item()) + 1 if len(self.fixed) else 0
-        centres = self.points.new_empty(restarts, self.n_clusters, self.points.shape[1])
-        free = (self.anchors < 0).to(self.points.dtype)
-        closest = self.points.new_full((len(self.points), restarts), math.inf)
-        for c in range(classes):
-            centres[:, c] = self.points[self.anchors == c].mean(dim=0)
-            closest = torch.minimum(closest, self.distances(slice(None), centres[:1, c]))
-        trials = 2 + int(math.log(self.n_clusters))
-        for c in range(classes, self.n_clusters):
-            weights = free[:, None].expand(-1, restarts) if c == 0 else closest * free[:, None]
-            chosen = _draw(weights, free, trials if c else 1, random)  # (R, trials)
-            candidates = self.distances(slice(None), self.points[chosen.flatten()]).view(len(self.points), restarts, -1)
-            candidates = torch.minimum(candidates, closest[:, :, None])
-            best = candidates.sum(dim=0).argmin(dim=1)  # (R,)
-            which = torch.arange(restarts)
-            centres[:, c] = self.points[chosen[which, best]]
-            closest = candidates[:, which, best]
-        return centres
-
-    def assign(self, centres: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the cluster of each point (R, N) and its squared distance (R, N); anchors stay with their class."""
-        restarts, clusters, width = centres.shape
-        labels = torch.empty(restarts, len(self.points), dtype=torch.int64)
-        distance = self.points.new_empty(restarts, len(self.points))
-        for rows in self.chunks(restarts * clusters):
-            table = self.distances(rows, centres.reshape(-1, width)).view(-1, restarts, clusters)
-            least, which = table.min(dim=2)
-            fixed = self.anchors[rows]
-            held = torch.nonzero(fixed >= 0)[:, 0]
-            if len(held):
-                which[held] = fixed[held, None]
-                least[held] = table[held, :, fixed[held]]
-            labels[:, rows], distance[:, rows] = which.T, least.T
-        return labels, distance
-
-    def update(self, labels: Tensor, distance: Tensor) -> Tensor:
-        """Return the means of the clusters (R, K, d); an empty cluster moves to the point farthest from its centre."""
-        restarts, width = len(labels), self.points.shape[1]
-        centres = self.points.new_zeros(restarts, self.n_clusters, width)
-        for r in range(restarts):
-            mass = torch.bincount(labels[r], minlength=self.n_clusters)
-            centres[r].index_add_(0, labels[r], self.points)
-            centres[r] /= mass.clamp(min=1)[:, None]
-            empty = torch.nonzero(mass == 0)[:, 0]
-            if len(empty):
-                free = torch.where(self.anchors < 0, distance[r], -math.inf)
-                centres[r, empty] = self.points[free.topk(len(empty)).indices]
-        return centres
-
-    def run(self, centres: Tensor, max_iterations: int, tolerance: float) -> Clustering:
-        """Iterate every restart until it settles, and return the best."""
-        limit = tolerance * self.points.var(dim=0, correction=0).mean()
-        moving = torch.ones(len(centres), dtype=torch.bool)
-        for _ in range(max_iterations):
-            labels, distance = self.assign(centres[moving])
-            moved = self.update(labels, distance)
-            shift = (moved - centres[moving]).square().sum(dim=(1, 2))
-            centres[moving] = moved
-            moving[moving.clone()] = shift > limit
-            if not moving.any():
-                break
-        labels, distance = self.assign(centres)
-        inertia = distance.sum(dim=1)
-        best = int(inertia.argmin())
-        return Clustering(
-            centres=(centres[best] + self.offset).numpy(),
-            labels=labels[best].numpy(),
-            inertia=float(inertia[best]),
-        )
-
-
-def _draw(weights: Tensor, free: Tensor, trials: int, random: np.random.Generator) -> Tensor:
-    """Draw points (R, trials) with probability proportional to weights (N, R); uniformly where all weights are zero."""
-    weights = torch.where(weights.sum(dim=0) > 0, weights, free[:, None])
-    cumulative = weights.cumsum(dim=0)
-    total = cumulative[-1]
-    targets = torch.from_numpy(random.random((weights.shape[1], trials))) * total[:, None]
-    drawn = torch.searchsorted(cumulative.T.contiguous(), targets, right=True)
-    # Rounding may carry a target past the last point that has any weight.
-    last = (weights > 0).to(torch.int64).mul(torch.arange(1, len(weights) + 1)[:, None]).amax(dim=0) - 1
-    return torch.minimum(drawn, last[:, None])
+def _floats(points: NDArray[Any] | Tensor) -> Tensor:
+    """Return points as a tensor of float32 or float64."""
+    if isinstance(points, np.ndarray) and not points.flags.writeable:
+        points = points.copy()  # torch warns of an array that it could not write to
+    x = torch.as_tensor(points)
+    return x if x.dtype in (torch.float32, torch.float64) else x.double()

@@ -1,0 +1,61 @@
+"""Work spread over threads so that the result does not depend on their number.
+
+A matrix product that a library splits over threads may add up in another order with another number of them. Here work
+is cut into pieces that depend on its size alone, each piece is done by one thread, and the pieces go to as many threads
+as torch was told to use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+import torch
+
+from newkinds.randomness import one_thread
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_here = threading.local()
+
+
+class Threads:
+    """As many threads as torch was told to use, each of them without helpers, while the context lasts.
+
+    most: use no more than so many, where each needs much memory.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.number = min(torch.get_num_threads(), most or torch.get_num_threads())
+        self.pool: ThreadPoolExecutor | None = None
+        self.alone = one_thread()
+
+    def __enter__(self) -> Threads:
+        """Start the threads; this one gets no helpers either."""
+        self.alone.__enter__()
+        if self.number > 1:
+            self.pool = ThreadPoolExecutor(self.number, initializer=_start)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the threads."""
+        if self.pool is not None:
+            self.pool.shutdown()
+        self.alone.__exit__(kind, error, trace)
+
+    def map(self, work: Callable[[T], R], pieces: Iterable[T]) -> list[R]:
+        """Return `work` of every piece, in their order. Inside a piece, pieces are done one after the other."""
+        if self.pool is None or getattr(_here, "is_piece", False):
+            return [work(piece) for piece in pieces]
+        return list(self.pool.map(work, pieces))
+
+
+def _start() -> None:
+    _here.is_piece = True
+    torch.set_num_threads(1)

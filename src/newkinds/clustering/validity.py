@@ -1,0 +1,150 @@
+"""How well clusterings of the same points are separated, for many clusterings at once, without labels.
+
+The silhouette (Eq. 8) and Dunn's index hang on distances between points, which do not depend on the clustering: one pass
+over them serves all clusterings, and only a piece of them is held at a time. Davies-Bouldin's and Calinski-Harabasz's hang
+on distances to centres. Of all four, more is better here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score
+from torch import Tensor
+
+from newkinds.clustering.threads import Threads
+from newkinds.errors import unknown_name
+from newkinds.randomness import generator
+
+_BLOCK = 2**21  # distances held at a time by each thread
+
+
+@dataclass(frozen=True)
+class Validity:
+    """The index of each of several clusterings, float64 (M,), and its standard error where points were sampled.
+
+    Not a number where the index is undefined: for a single cluster, and where every point has a cluster of its own.
+    """
+
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+def validity(
+    name: str, points: NDArray[Any], labellings: Sequence[NDArray[np.int64]], *, most: int = 10_000, seed: int = 0
+) -> Validity:
+    """Return the index called `name` of each labelling (N,) of the points (N, d).
+
+    most: of more points than this, so many are drawn at random, and the index is that of the sample.
+    """
+    if name not in INDICES:
+        raise unknown_name("index", name, INDICES)
+    whole = len(points)
+    if whole > most:
+        drawn = np.sort(generator(seed, "sample for the index").choice(whole, most, replace=False))
+        points, labellings = points[drawn], [labels[drawn] for labels in labellings]
+    values, errors = np.full(len(labellings), math.nan), np.full(len(labellings), math.nan)
+    dense = [np.unique(labels, return_inverse=True)[1] for labels in labellings]
+    defined = [i for i, labels in enumerate(dense) if 0 < labels.max(initial=0) < len(labels) - 1]
+    if defined:
+        found = INDICES[name](np.asarray(points), [dense[i] for i in defined])
+        values[defined], errors[defined] = found.T
+    if whole <= most:
+        errors[defined] = 0
+    return Validity(values, errors)
+
+
+def _silhouettes(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    """Return the mean of (b - a) / max(a, b) over the points, and its standard error, of each labelling (M, 2)."""
+    x, norms = _centred(points)
+    members = [_members(labels, x.dtype) for labels in labellings]
+
+    def look(rows: slice) -> Tensor:
+        distances = _distances(x, norms, rows)
+        return torch.stack([_moments(distances, of, sizes, own[rows]) for of, sizes, own in members])
+
+    with Threads() as threads:
+        moments = torch.stack(threads.map(look, _pieces(len(x)))).sum(dim=0).numpy()
+    mean = moments[:, 0] / len(x)
+    spread = np.sqrt(np.maximum(moments[:, 1] / len(x) - mean**2, 0))
+    return np.stack([mean, spread / math.sqrt(len(x))], axis=1)
+
+
+def _members(labels: NDArray[np.int64], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Return who is in which cluster as ones (N, K), the sizes (K,) and the labels (N,)."""
+    own = torch.from_numpy(labels)
+    sizes = torch.bincount(own)
+    return torch.nn.functional.one_hot(own).to(dtype), sizes.to(dtype), own
+
+
+def _moments(distances: Tensor, members: Tensor, sizes: Tensor, mine: Tensor) -> Tensor:
+    """Return the sum of the silhouettes of n points and that of their squares, float64 (2,)."""
+    sums = distances @ members  # (n, K)
+    mine = mine[:, None]
+    own = sizes[mine[:, 0]]
+    a = sums.gather(1, mine)[:, 0] / (own - 1).clamp_min(1)
+    b = (sums / sizes).scatter_(1, mine, math.inf).amin(dim=1)
+    larger = torch.maximum(a, b)
+    values = torch.where((own > 1) & (larger > 0), (b - a) / larger.clamp_min(1e-30), 0).double()
+    return torch.stack([values.sum(), values.square().sum()])
+
+
+def _dunn(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    """Return the least distance between two clusters over the largest within one, of each labelling (M, 2)."""
+    x, norms = _centred(points)
+    labels = torch.from_numpy(np.stack(labellings))
+
+    def look(rows: slice) -> Tensor:
+        distances = _distances(x, norms, rows)
+        found = []
+        for own in labels:
+            same = own[rows, None] == own
+            between = torch.where(same, math.inf, distances).amin()
+            found.append(torch.stack([between, -torch.where(same, distances, 0).amax()]))
+        return torch.stack(found)
+
+    with Threads() as threads:
+        between, within = torch.stack(threads.map(look, _pieces(len(x)))).amin(dim=0).double().numpy().T
+    return np.stack([between / np.maximum(-within, 1e-300), np.full(len(between), math.nan)], axis=1)
+
+
+def _each(score: Callable[[NDArray[Any], NDArray[np.int64]], float], sign: float) -> Any:
+    """Return an index from scikit-learn's score of one labelling."""
+
+    def index(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+        return np.array([[sign * score(points, labels), math.nan] for labels in labellings])
+
+    return index
+
+
+INDICES: dict[str, Callable[[NDArray[Any], Sequence[NDArray[np.int64]]], NDArray[np.float64]]] = {
+    "silhouette": _silhouettes,
+    "dunn": _dunn,
+    "davies-bouldin": _each(davies_bouldin_score, -1.0),  # of which less is better
+    "calinski-harabasz": _each(calinski_harabasz_score, 1.0),
+}
+
+
+def _centred(points: NDArray[Any]) -> tuple[Tensor, Tensor]:
+    x = torch.from_numpy(np.ascontiguousarray(points))
+    x = (x - x.mean(dim=0, dtype=torch.float64)).to(x.dtype)
+    return x, x.square().sum(dim=1)
+
+
+def _pieces(n: int) -> list[slice]:
+    step = max(1, _BLOCK // n)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _distances(x: Tensor, norms: Tensor, rows: slice) -> Tensor:
+    """Return the distances (n, N) of some points to all; to itself it is 0."""
+    squares = torch.addmm(norms, x[rows], x.T, alpha=-2).add_(norms[rows, None]).clamp_(min=0)
+    here = torch.arange(rows.stop - rows.start)
+    squares[here, here + rows.start] = 0
+    return squares.sqrt_()
