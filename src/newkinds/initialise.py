@@ -60,7 +60,7 @@ def initialise(
         pca = PCA(n_components=width, svd_solver="full").fit(features.astype(np.float64))
         weight, bias = pca.components_, -pca.components_ @ pca.mean_
         embedded = features.astype(np.float64) @ weight.T + bias
-    found = kmeans(embedded, kinds, seed=seed, restarts=settings.restarts)
+    found = kmeans(embedded, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
     with one_thread():
         scale, p = _scale(embedded, found, settings, alpha)
     if settings.bottleneck == "random":

@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
-from newkinds.count import count_kinds
+from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discover import cluster
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
@@ -96,15 +96,14 @@ class Pipeline:
 
         With few known kinds, or none to be counted, f needs them all: then the probes are the same kinds.
         """
-        settings, n_classes = self.settings.count, len(self.known.classes)
-        if self.settings.kinds != "auto" or self.weights is not None or n_classes < settings.enough:
+        if self.settings.kinds != "auto":
             return self.known, self.known
-        n_probes = min(max(5, round(settings.probe_share * n_classes)), n_classes - 2)
-        order = generator(self.settings.seed, "probe kinds").permutation(n_classes)
-        return (
-            self.known.with_classes(sorted(order[n_probes:].tolist())),
-            self.known.with_classes(sorted(order[:n_probes].tolist())),
-        )
+        chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
+        given = self.weights is not None  # f is not trained here: what it was trained on is not known
+        if chosen is None or (given and self.settings.count.probes == "auto"):
+            return self.known, self.known
+        others = sorted(set(range(len(self.known.classes))) - set(chosen))
+        return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
 
     def network(self) -> Network:
         """Train f on the known kinds, or take it from the run or from the weights given."""
@@ -136,10 +135,9 @@ class Pipeline:
                 self._count(probes, unsorted)
             self.run.sync()
         count = self.run.get_json("count.json")
-        self.progress.say(
-            f"New kinds: {count['k']} (accuracy on the probes says {count['k_accuracy']}, silhouette "
-            f"{count['k_index']})."
-        )
+        self.progress.say(in_words(count))
+        for remark in count["remarks"]:
+            self.progress.warn(remark)
         if count["k"] < 2:
             raise DataError(
                 f"The estimate is {count['k']} new kinds: the unsorted pictures look like one kind, or known.",
@@ -151,7 +149,12 @@ class Pipeline:
         """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json."""
         assert self.probes.labels is not None
         settings, seed = self.settings.count, self.settings.seed
-        found = count_kinds(probes, self.probes.labels, unsorted, settings, seed=seed, progress=self.progress)
+        groups = None
+        if settings.probe_groups == "apart":
+            groups = [name.split("/")[0] if "/" in name else "" for name in self.probes.classes]
+        found = count_kinds(
+            probes, self.probes.labels, unsorted, settings, groups=groups, seed=seed, progress=self.progress
+        )
         held_out = self.probes is not self.known
         self.run.put_json("count.json", {**found.to_dict(), "probes_held_out_of_training": held_out})
 

@@ -1,8 +1,8 @@
 """Lloyd's iterations that look again at those points only whose nearest centre may have changed.
 
-For every point and centre the distance is kept as it was when last computed. A centre that has since moved by s can have
-come nearer by s at most, so that most points need no product: those whose own centre is still nearer than any other can
-be. What comes out is what plain Lloyd iterations give; only the work is less, the more the nearer the end.
+For every point and centre the distance is kept as it was when last computed. A centre that has since moved by s can
+have come nearer by s at most, so that most points need no product: those whose own centre is still nearer than any
+other can be. What comes out is what plain Lloyd iterations give; only the work is less, the more the nearer the end.
 
 Products are in the precision of the points. Sums of members are float64, and change by the points that come and go.
 """
@@ -10,15 +10,32 @@ Products are in the precision of the points. Sums of members are float64, and ch
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.clustering.threads import Threads
+from newkinds.errors import UsageError
 
 PIECE = 2048  # rows of one product
 SLACK = {torch.float32: 1e-5, torch.float64: 1e-12}  # of the largest norm: what rounding may take from a bound
+
+
+def floats(points: NDArray[Any] | Tensor) -> Tensor:
+    """Return points (N, d) as a tensor of float32 or float64, or refuse those that are not finite."""
+    if isinstance(points, np.ndarray) and not points.flags.writeable:
+        points = points.copy()  # torch warns of an array that it could not write to
+    x = torch.as_tensor(points)
+    x = x if x.dtype in (torch.float32, torch.float64) else x.double()
+    if x.ndim != 2:
+        raise UsageError(f"Points of shape {tuple(x.shape)} are no rows of features.", hint="Give (N, d).")
+    broken = int((~x.isfinite().all(dim=1)).sum())
+    if broken:
+        raise UsageError(f"{broken} of {len(x)} rows are not finite.", hint="Leave these points out.")
+    return x
 
 
 class Points:
@@ -34,6 +51,8 @@ class Points:
         self.square = float(self.norms.double().sum())
         self.variance = self.square / max(1, self.x.numel())
         self.slack = SLACK[self.x.dtype] * math.sqrt(float(self.norms.max()))
+        # How far apart equal points may come out: a difference of products keeps half the digits near 0.
+        self.blur = (8 * torch.finfo(self.x.dtype).eps * self.norms).sqrt()
         self.anchors = anchors
         self.free = anchors < 0
         self.classes = int(anchors.max().item()) + 1
@@ -88,12 +107,15 @@ class Restart:
     def seed(self, number: int, random: np.random.Generator) -> None:
         """Add clusters at points drawn by k-means++, and let points go to the nearest once all are there."""
         self._recall()
+        before = self.labels.clone()
         for _ in range(number):
             column = self._add(random)
             closer = (column < self.nearest) & self.points.free
             self.labels[closer] = self.k - 1
             self.nearest = torch.where(closer, column, self.nearest)
         self.kept[self.points.everyone, self.labels] = math.inf
+        left = torch.nonzero((before >= 0) & (before != self.labels))[:, 0]
+        self.kept[left, before[left]] = -math.inf  # not known: the points are looked at again
         self._count_all()
 
     def _add(self, random: np.random.Generator) -> Tensor:
@@ -135,7 +157,7 @@ class Restart:
         """Iterate until no point changes its cluster, or the centres move by no more than the tolerance."""
         self._recall()
         limit = tolerance * self.points.variance
-        for self.iterations in range(1, max_iterations + 1):  # noqa: B007
+        for self.iterations in range(1, max_iterations + 1):
             if self.step() <= limit:
                 return
 
@@ -188,11 +210,11 @@ class Restart:
         def look(some: Tensor) -> Tensor:
             distances = self.points.distances(some, centres)
             labels = torch.where(self.points.free[some], distances.argmin(dim=1), self.points.anchors[some])[:, None]
-            self.nearest[some] = distances.gather(1, labels)[:, 0]
+            self.nearest[some] = torch.hypot(distances.gather(1, labels)[:, 0], self.points.blur[some])
             self.kept[some, : self.k] = distances.add_(self.drift[: self.k]).scatter_(1, labels, math.inf)
             return labels[:, 0]
 
-        return torch.cat(self.threads.map(look, rows.split(PIECE)))
+        return torch.cat(self.threads.map(look, torch.split(rows, PIECE)))
 
     def _join(self, who: Tensor, to: Tensor) -> None:
         """Let points leave their clusters, if they have any, and join others."""
@@ -220,14 +242,9 @@ class Restart:
             spare = self.points.free & (self.mass[self.labels] > 1)
             distance = torch.where(spare, self.nearest, -math.inf)
             who = distance.argmax()[None]
-            if not float(distance[who]) > self.points.slack:
+            if not float(distance[who]) > self.points.slack + 2 * float(self.points.blur[who]):
                 continue  # fewer places than clusters: it stays empty
-            place = self.points.x[who[0]].double()
-            self.drift[c] += (place - self.centres[c]).norm().to(self.drift)
-            self.centres[c] = place
             self.kept[who, self.labels[who]] = -math.inf  # not known: the point is looked at again
-            self.kept[who, c] = math.inf
-            self.nearest[who] = 0
             self._join(who, torch.full_like(who, c))
 
     # Fewer clusters
@@ -240,7 +257,6 @@ class Restart:
             members = torch.nonzero(self.labels == c)[:, 0]
             self._join(members, torch.full_like(members, partner))
             self.nearest[members] = math.inf  # how far it is to the new centre will be seen in the next step
-            self.kept[members, partner] = math.inf
             if c != last:  # the last cluster takes the number that is free now
                 self.labels[self.labels == last] = c
                 self.kept[:, c] = self.kept[:, last]
@@ -249,7 +265,7 @@ class Restart:
             self.k, self.mass[last], self.dirty[last] = last, 0, False
 
     def _cheapest(self) -> tuple[int, int]:
-        """Return the cluster, of no anchors, and the one to take it in, so that the inertia rises least (Ward's cost)."""
+        """Return a cluster, of no anchors, and one to take it in, so that the inertia rises least (Ward's cost)."""
         classes, centres, mass = self.points.classes, self.centres[: self.k], self.mass[: self.k].double()
         squares = torch.cdist(centres[classes:], centres, compute_mode="donot_use_mm_for_euclid_dist").square()
         cost = squares * mass[classes:, None] * mass / (mass[classes:, None] + mass).clamp_min(1)

@@ -8,7 +8,7 @@ as torch was told to use.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
@@ -26,16 +26,18 @@ _here = threading.local()
 class Threads:
     """As many threads as torch was told to use, each of them without helpers, while the context lasts.
 
+    It may be entered again after it was left; the number stays that of the beginning.
+
     most: use no more than so many, where each needs much memory.
     """
 
     def __init__(self, most: int | None = None) -> None:
         self.number = min(torch.get_num_threads(), most or torch.get_num_threads())
         self.pool: ThreadPoolExecutor | None = None
-        self.alone = one_thread()
 
     def __enter__(self) -> Threads:
         """Start the threads; this one gets no helpers either."""
+        self.alone = one_thread()
         self.alone.__enter__()
         if self.number > 1:
             self.pool = ThreadPoolExecutor(self.number, initializer=_start)
@@ -47,11 +49,12 @@ class Threads:
         """End the threads."""
         if self.pool is not None:
             self.pool.shutdown()
+            self.pool = None
         self.alone.__exit__(kind, error, trace)
 
-    def map(self, work: Callable[[T], R], pieces: Iterable[T]) -> list[R]:
-        """Return `work` of every piece, in their order. Inside a piece, pieces are done one after the other."""
-        if self.pool is None or getattr(_here, "is_piece", False):
+    def map(self, work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
+        """Return `work` of every piece, in their order. Inside one of several, pieces are done one after the other."""
+        if self.pool is None or len(pieces) == 1 or getattr(_here, "is_piece", False):
             return [work(piece) for piece in pieces]
         return list(self.pool.map(work, pieces))
 

@@ -1,8 +1,8 @@
 """How well clusterings of the same points are separated, for many clusterings at once, without labels.
 
-The silhouette (Eq. 8) and Dunn's index hang on distances between points, which do not depend on the clustering: one pass
-over them serves all clusterings, and only a piece of them is held at a time. Davies-Bouldin's and Calinski-Harabasz's hang
-on distances to centres. Of all four, more is better here.
+The silhouette (Eq. 8) and Dunn's index hang on distances between points, which do not depend on the clustering: one
+pass over them serves all clusterings, and only a piece of them is held at a time. Davies-Bouldin's and
+Calinski-Harabasz's hang on distances to centres. Of all four, more is better here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from numpy.typing import NDArray
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score
 from torch import Tensor
 
+from newkinds.clustering.lloyd import floats
 from newkinds.clustering.threads import Threads
 from newkinds.errors import unknown_name
 from newkinds.randomness import generator
 
 _BLOCK = 2**21  # distances held at a time by each thread
+# Below this share of the squared norms, a squared distance made of products keeps too few digits.
+_CANCELS = {torch.float32: 1e-2, torch.float64: 1e-6}
+
+Labellings = Sequence[NDArray[np.int64]]
+Index = Callable[[Tensor, Labellings, Threads], NDArray[np.float64]]  # values and their errors (M, 2)
 
 
 @dataclass(frozen=True)
@@ -53,14 +59,15 @@ def validity(
     dense = [np.unique(labels, return_inverse=True)[1] for labels in labellings]
     defined = [i for i, labels in enumerate(dense) if 0 < labels.max(initial=0) < len(labels) - 1]
     if defined:
-        found = INDICES[name](np.asarray(points), [dense[i] for i in defined])
+        with Threads() as threads:
+            found = INDICES[name](floats(points), [dense[i] for i in defined], threads)
         values[defined], errors[defined] = found.T
     if whole <= most:
         errors[defined] = 0
     return Validity(values, errors)
 
 
-def _silhouettes(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+def _silhouettes(points: Tensor, labellings: Labellings, threads: Threads) -> NDArray[np.float64]:
     """Return the mean of (b - a) / max(a, b) over the points, and its standard error, of each labelling (M, 2)."""
     x, norms = _centred(points)
     members = [_members(labels, x.dtype) for labels in labellings]
@@ -69,8 +76,7 @@ def _silhouettes(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) 
         distances = _distances(x, norms, rows)
         return torch.stack([_moments(distances, of, sizes, own[rows]) for of, sizes, own in members])
 
-    with Threads() as threads:
-        moments = torch.stack(threads.map(look, _pieces(len(x)))).sum(dim=0).numpy()
+    moments = torch.stack(threads.map(look, _pieces(len(x)))).sum(dim=0).numpy()
     mean = moments[:, 0] / len(x)
     spread = np.sqrt(np.maximum(moments[:, 1] / len(x) - mean**2, 0))
     return np.stack([mean, spread / math.sqrt(len(x))], axis=1)
@@ -95,7 +101,7 @@ def _moments(distances: Tensor, members: Tensor, sizes: Tensor, mine: Tensor) ->
     return torch.stack([values.sum(), values.square().sum()])
 
 
-def _dunn(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+def _dunn(points: Tensor, labellings: Labellings, threads: Threads) -> NDArray[np.float64]:
     """Return the least distance between two clusters over the largest within one, of each labelling (M, 2)."""
     x, norms = _centred(points)
     labels = torch.from_numpy(np.stack(labellings))
@@ -109,21 +115,21 @@ def _dunn(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDAr
             found.append(torch.stack([between, -torch.where(same, distances, 0).amax()]))
         return torch.stack(found)
 
-    with Threads() as threads:
-        between, within = torch.stack(threads.map(look, _pieces(len(x)))).amin(dim=0).double().numpy().T
+    between, within = torch.stack(threads.map(look, _pieces(len(x)))).amin(dim=0).double().numpy().T
     return np.stack([between / np.maximum(-within, 1e-300), np.full(len(between), math.nan)], axis=1)
 
 
-def _each(score: Callable[[NDArray[Any], NDArray[np.int64]], float], sign: float) -> Any:
+def _each(score: Callable[[NDArray[Any], NDArray[np.int64]], float], sign: float) -> Index:
     """Return an index from scikit-learn's score of one labelling."""
 
-    def index(points: NDArray[Any], labellings: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-        return np.array([[sign * score(points, labels), math.nan] for labels in labellings])
+    def index(points: Tensor, labellings: Labellings, threads: Threads) -> NDArray[np.float64]:
+        x = points.numpy()
+        return np.array(threads.map(lambda labels: [sign * score(x, labels), math.nan], labellings))
 
     return index
 
 
-INDICES: dict[str, Callable[[NDArray[Any], Sequence[NDArray[np.int64]]], NDArray[np.float64]]] = {
+INDICES: dict[str, Index] = {
     "silhouette": _silhouettes,
     "dunn": _dunn,
     "davies-bouldin": _each(davies_bouldin_score, -1.0),  # of which less is better
@@ -131,9 +137,8 @@ INDICES: dict[str, Callable[[NDArray[Any], Sequence[NDArray[np.int64]]], NDArray
 }
 
 
-def _centred(points: NDArray[Any]) -> tuple[Tensor, Tensor]:
-    x = torch.from_numpy(np.ascontiguousarray(points))
-    x = (x - x.mean(dim=0, dtype=torch.float64)).to(x.dtype)
+def _centred(points: Tensor) -> tuple[Tensor, Tensor]:
+    x = (points - points.mean(dim=0, dtype=torch.float64)).to(points.dtype)
     return x, x.square().sum(dim=1)
 
 
@@ -143,8 +148,14 @@ def _pieces(n: int) -> list[slice]:
 
 
 def _distances(x: Tensor, norms: Tensor, rows: slice) -> Tensor:
-    """Return the distances (n, N) of some points to all; to itself it is 0."""
-    squares = torch.addmm(norms, x[rows], x.T, alpha=-2).add_(norms[rows, None]).clamp_(min=0)
-    here = torch.arange(rows.stop - rows.start)
+    """Return the distances (n, N) of some points to all: by products, but near pairs by differences."""
+    scale = norms[rows, None] + norms
+    squares = torch.addmm(scale, x[rows], x.T, alpha=-2)
+    here = torch.arange(len(squares))
+    squares[here, here + rows.start] = math.inf  # a point beside itself is no near pair
+    i, j = (squares <= _CANCELS[x.dtype] * scale).nonzero(as_tuple=True)
+    if len(i) * x.shape[1] > _BLOCK:  # tight clusters far apart
+        return torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist")
+    squares[i, j] = (x[i + rows.start] - x[j]).square().sum(dim=1)
     squares[here, here + rows.start] = 0
     return squares.sqrt_()

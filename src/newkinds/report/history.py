@@ -46,11 +46,9 @@ def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
         ("index", "Validity index of the rest", "k_index"),
     ):
         points = tuple((float(row["k"]), y) for row in rows if (y := _finite(row.get(key))) is not None)
-        if key == "index":  # -1 stands in where no index is defined, and would flatten the rest
-            points = tuple((k, y) for k, y in points if y > -1)
         if not points:
             continue
-        guides = [Guide(k, f"chosen {k:g}") for k in [_finite(count.get("k"))] if k is not None]
+        guides = [Guide(k, f"mean of both {k:g}") for k in [_finite(count.get("k_mean"))] if k is not None]
         charts.append(
             Chart(
                 f"count-{key}",
