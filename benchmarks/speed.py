@@ -49,9 +49,7 @@ def main() -> None:
     """Measure speed and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="where the data sets lie; default $NEWKINDS_DATA")
-    parser.add_argument(
-        "--pictures", type=int, default=512, help="of discovery; pretraining has 4 times as many"
-    )
+    parser.add_argument("--pictures", type=int, default=512, help="of discovery; pretraining has 4 times as many")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--memory", choices=["ours", "bare"], help=argparse.SUPPRESS)
     chosen = parser.parse_args()
