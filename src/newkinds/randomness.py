@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -61,12 +61,15 @@ def seeded_torch(seed: int, purpose: str, *indices: int) -> Iterator[None]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Run on one thread, so that sums come out the same to the bit whatever the machine's number of cores."""
+def one_thread(libraries: ThreadpoolController | None = None) -> Iterator[None]:
+    """Run on one thread, so that sums come out the same to the bit whatever the machine's number of cores.
+
+    libraries: those with threads of their own; None looks for them, which takes milliseconds.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(limits=1):
+        with (libraries or ThreadpoolController()).limit(limits=1):
             yield
     finally:
         torch.set_num_threads(threads)

@@ -25,7 +25,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from newkinds.clustering import Clustering, kmeans, nearest
+from newkinds.clustering import Clustering, kmeans, kmeans_sweep, nearest
 from newkinds.clustering.lloyd import Restart
 from newkinds.errors import UsageError
 
@@ -268,6 +268,21 @@ def test_restarts_help_and_the_seed_counts() -> None:
     few = [kmeans(points, 15, seed=seed, restarts=1).inertia for seed in range(6)]
     assert len(set(few)) > 1
     assert kmeans(points, 15, seed=0, restarts=20).inertia <= min(few) * 1.01
+
+
+def test_more_seeds_than_clusters_end_lower() -> None:
+    points, labels = blobs(400, 17, seed=1, spread=2.0)
+    plain = [kmeans(points, 17, seed=seed, restarts=1).inertia for seed in range(20)]
+    more = [kmeans(points, 17, seed=seed, restarts=1, overseed=1.5) for seed in range(20)]
+    assert all((found.mass() > 0).all() and len(found.centres) == 17 for found in more)
+    assert np.mean([found.inertia for found in more]) < 0.99 * np.mean(plain)
+    # It is what the sweep does from so many clusters down, and never more seeds than points.
+    first = kmeans(points, 17, seed=0, overseed=1.2, restarts=2)
+    assert first.inertia == pytest.approx(list(kmeans_sweep(points, [21, 17], seed=0, restarts=2))[1].inertia)
+    assert len(kmeans(points[:20], 17, seed=0, overseed=10).centres) == 17
+    anchors = np.where(labels < 3, labels, -1)
+    anchored = kmeans(points, 17, seed=0, anchors=anchors, overseed=1.5)
+    assert_nearest(points, anchored.centres, anchored.labels, anchors)
 
 
 def test_global_generators_are_left_alone() -> None:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 from newkinds.randomness import one_thread
 
@@ -33,11 +34,12 @@ class Threads:
 
     def __init__(self, most: int | None = None) -> None:
         self.number = min(torch.get_num_threads(), most or torch.get_num_threads())
+        self.libraries = ThreadpoolController()
         self.pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:
         """Start the threads; this one gets no helpers either."""
-        self.alone = one_thread()
+        self.alone = one_thread(self.libraries)
         self.alone.__enter__()
         if self.number > 1:
             self.pool = ThreadPoolExecutor(self.number, initializer=_start)
