@@ -265,15 +265,21 @@ def _answer(swept: Sequence[Swept], settings: CountSettings, seed: int) -> Count
 def _optima(swept: Swept, settings: CountSettings) -> tuple[int, int]:
     """Return the K that is best by ACC and the K that is best by the index (line 10); ties go to the largest K.
 
-    Accuracies within `tolerance` of the best are ties. Where known kinds fall apart, by more than `decline` of the
-    accuracy, K is too large whatever the index says: it is asked about the other K only.
+    Where known kinds fall apart, by more than `decline` of the accuracy, K is too large whatever the index says: it is
+    asked about the other K only. Accuracies within `tolerance` of the best are ties, and often there are many: beyond
+    the right K other kinds are cut up first. Of them the largest K is taken whose index is within `index_tolerance` of
+    the best among them.
     """
     best = swept.accuracy.max()
-    k_accuracy = int(np.flatnonzero(swept.accuracy >= best - settings.tolerance)[-1])
-    asked = np.where(swept.accuracy >= best - settings.decline, swept.index, np.nan)
-    if np.isnan(asked).all():  # a single cluster, whatever K: nothing tells against the fewest
+    plausible = swept.accuracy >= best - settings.decline
+    ties = swept.accuracy >= best - settings.tolerance
+    index = np.where(np.isnan(swept.index), -np.inf, swept.index)
+    highest = index[ties].max()
+    least = highest - settings.index_tolerance * abs(highest) if np.isfinite(highest) else -np.inf
+    k_accuracy = int(np.flatnonzero(ties & (index >= least))[-1])
+    if not np.isfinite(index[plausible]).any():  # a single cluster, whatever K: nothing tells against the fewest
         return k_accuracy, 0
-    return k_accuracy, int(np.flatnonzero(asked == np.nanmax(asked))[-1])
+    return k_accuracy, int(np.flatnonzero(plausible & (index == index[plausible].max()))[-1])
 
 
 def _rounded(k: float, settings: CountSettings) -> int:

@@ -97,12 +97,13 @@ class Count(Section):
     probe_share: float = Field(0.2, gt=0, lt=1)  # of the known kinds, kept from training when there are enough
     enough: int = Field(20, ge=4)  # known kinds; with fewer, all are both trained on and used as probes
     # Probes whose names differ behind the first "/" only: in one clustering with the others, or in one of their own
-    probe_groups: Literal["together", "apart"] = "apart"
-    probes_at_once: int = Field(50, ge=2)  # in one clustering; of more, some are drawn each time
+    probe_groups: Literal["together", "apart"] = "together"
+    probes_at_once: int = Field(30, ge=2)  # in one clustering; of more, some are drawn each time
     anchor_share: float = Field(0.8, gt=0, lt=1)  # of the probe kinds; the paper's 4:1
     splits: int = Field(10, ge=1)  # random divisions into anchors and validation, or more to have all groups as often
     restarts: int = Field(3, ge=1)  # of each constrained k-means; the authors' 10
     tolerance: float = Field(0.02, ge=0, le=1)  # accuracies this close to the best count as equal; the paper's is 0
+    index_tolerance: float = Field(0.05, ge=0, le=1)  # share of the index that decides between equal accuracies
     decline: float = Field(0.1, ge=0, le=1)  # of the accuracy, beyond which K is too large; the paper's is 1: never
     index: Literal["silhouette", "dunn", "davies-bouldin", "calinski-harabasz"] = "silhouette"  # the paper's
     index_on: Literal["unsorted", "validation-too"] = "unsorted"  # the paper's; the authors' is the other
