@@ -77,7 +77,7 @@ def some_value(default: Any) -> Any:
     if isinstance(default, int):
         return default + 1
     if isinstance(default, float):
-        return default / 2 + 0.01
+        return default + 0.01 if default > 1 else default / 2 + 0.01
     return default
 
 

@@ -2,6 +2,7 @@
 
 from newkinds.api import count, discover, evaluate, report
 from newkinds.api import predict_images as predict
+from newkinds.clustering import ConstrainedKMeans
 from newkinds.count import count_kinds
 from newkinds.discover import cluster
 from newkinds.errors import NewkindsError
@@ -14,6 +15,7 @@ from newkinds.settings import Settings
 from newkinds.version import __version__
 
 __all__ = [
+    "ConstrainedKMeans",
     "Discovery",
     "ImageSet",
     "NewkindsError",

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from newkinds.distances import Distances
 from newkinds.errors import UsageError, unknown_name
 
 Labels = Tensor | NDArray[Any] | Sequence[int]
 Normalisation = Literal["n", "nk"]
 
 _BLOCK = 2**22  # distances held at once by the silhouette: 32 MB in float64
-_CANCELS = 1e-6  # below this share of the squared norms, a squared distance made of products keeps too few digits
 
 
 def squared_distances(z: Tensor, centres: Tensor) -> Tensor:
@@ -241,13 +241,12 @@ def _silhouette_values(x: Tensor | NDArray[Any], labellings: Sequence[Labels], c
     if chunk is not None and chunk < 1:
         raise UsageError(f"chunk={chunk} should be >= 1.", hint="Leave it out to have it chosen.")
     clusters = [_clusters(x, labels) for labels in labellings]
-    x = x - x.mean(dim=0)
-    norms = x.square().sum(dim=1)
+    between = Distances(x)
     step = chunk or max(1, _BLOCK // max(1, len(x)))
     parts: list[list[Tensor]] = [[] for _ in clusters]
     for start in range(0, len(x), step):
         rows = slice(start, start + step)
-        distances = _distances(x, norms, rows)
+        distances = between.to(rows, _BLOCK)
         for part, (own, sizes) in zip(parts, clusters, strict=True):
             part.append(_silhouette_part(distances, own, own[rows], sizes))
     return [torch.cat(part) for part in parts]
@@ -279,23 +278,6 @@ def _silhouette_part(distances: Tensor, own: Tensor, mine: Tensor, sizes: Tensor
     larger = torch.maximum(a, b)
     defined = (sizes[mine] > 1) & (larger != 0)
     return torch.where(defined, (b - a) / torch.where(defined, larger, 1), 0)
-
-
-def _distances(x: Tensor, norms: Tensor, rows: slice) -> Tensor:
-    """Return the distances (N, n) of all samples to the samples `rows`: by products, but near pairs by differences.
-
-    norms: (N,), the squared norms of x.
-    """
-    scale = norms[:, None] + norms[rows]
-    squares = torch.addmm(scale, x, x[rows].T, alpha=-2)
-    column = torch.arange(squares.shape[1], device=x.device)
-    squares[column + rows.start, column] = torch.inf  # a sample beside itself is no near pair
-    i, j = (squares <= _CANCELS * scale).nonzero(as_tuple=True)
-    if len(i) * x.shape[1] > _BLOCK:  # tight clusters far apart
-        return torch.cdist(x, x[rows], compute_mode="donot_use_mm_for_euclid_dist")
-    squares[i, j] = (x[i] - x[j + rows.start]).square().sum(dim=1)
-    squares[column + rows.start, column] = 0
-    return squares.sqrt_()
 
 
 def _contingency(assigned: Labels, truth: Labels) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:

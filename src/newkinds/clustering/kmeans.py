@@ -85,9 +85,7 @@ def kmeans(
 
     with Threads() as threads:
         data = Points(x, held)
-        if restarts == 1 or begin is not None:  # not as a piece, so that its products can be
-            return _best([run(0)])
-        return _best(threads.map(run, range(restarts)))
+        return _best(threads.map(run, range(restarts if begin is None else 1)))
 
 
 def kmeans_sweep(
@@ -103,7 +101,7 @@ def kmeans_sweep(
     """Cluster points (N, d) into each of several numbers of clusters, from the largest down; yields the best of each.
 
     Every restart is seeded with the largest number and settles. Then it goes down: clusters merge at the least cost,
-    and what is left settles again, which takes few iterations and ends lower than seeds drawn anew for each number do.
+    and what is left settles again, which takes few iterations and mostly ends lower than seeds drawn anew do.
     The rest is as in `kmeans`.
     """
     counts = sorted(set(n_clusters), reverse=True)

@@ -20,12 +20,11 @@ from torch import Tensor
 
 from newkinds.clustering.lloyd import floats
 from newkinds.clustering.threads import Threads
+from newkinds.distances import Distances
 from newkinds.errors import unknown_name
 from newkinds.randomness import generator
 
 _BLOCK = 2**21  # distances held at a time by each thread
-# Below this share of the squared norms, a squared distance made of products keeps too few digits.
-_CANCELS = {torch.float32: 1e-2, torch.float64: 1e-6}
 
 Labellings = Sequence[NDArray[np.int64]]
 Index = Callable[[Tensor, Labellings, Threads], NDArray[np.float64]]  # values and their errors (M, 2)
@@ -69,17 +68,17 @@ def validity(
 
 def _silhouettes(points: Tensor, labellings: Labellings, threads: Threads) -> NDArray[np.float64]:
     """Return the mean of (b - a) / max(a, b) over the points, and its standard error, of each labelling (M, 2)."""
-    x, norms = _centred(points)
-    members = [_members(labels, x.dtype) for labels in labellings]
+    between = Distances(points)
+    members = [_members(labels, points.dtype) for labels in labellings]
 
     def look(rows: slice) -> Tensor:
-        distances = _distances(x, norms, rows)
+        distances = between.to(rows, _BLOCK).T
         return torch.stack([_moments(distances, of, sizes, own[rows]) for of, sizes, own in members])
 
-    moments = torch.stack(threads.map(look, _pieces(len(x)))).sum(dim=0).numpy()
-    mean = moments[:, 0] / len(x)
-    spread = np.sqrt(np.maximum(moments[:, 1] / len(x) - mean**2, 0))
-    return np.stack([mean, spread / math.sqrt(len(x))], axis=1)
+    moments = torch.stack(threads.map(look, _pieces(len(points)))).sum(dim=0).numpy()
+    mean = moments[:, 0] / len(points)
+    spread = np.sqrt(np.maximum(moments[:, 1] / len(points) - mean**2, 0))
+    return np.stack([mean, spread / math.sqrt(len(points))], axis=1)
 
 
 def _members(labels: NDArray[np.int64], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -103,20 +102,20 @@ def _moments(distances: Tensor, members: Tensor, sizes: Tensor, mine: Tensor) ->
 
 def _dunn(points: Tensor, labellings: Labellings, threads: Threads) -> NDArray[np.float64]:
     """Return the least distance between two clusters over the largest within one, of each labelling (M, 2)."""
-    x, norms = _centred(points)
+    between = Distances(points)
     labels = torch.from_numpy(np.stack(labellings))
 
     def look(rows: slice) -> Tensor:
-        distances = _distances(x, norms, rows)
+        distances = between.to(rows, _BLOCK).T
         found = []
         for own in labels:
             same = own[rows, None] == own
-            between = torch.where(same, math.inf, distances).amin()
-            found.append(torch.stack([between, -torch.where(same, distances, 0).amax()]))
+            least = torch.where(same, math.inf, distances).amin()
+            found.append(torch.stack([least, -torch.where(same, distances, 0).amax()]))
         return torch.stack(found)
 
-    between, within = torch.stack(threads.map(look, _pieces(len(x)))).amin(dim=0).double().numpy().T
-    return np.stack([between / np.maximum(-within, 1e-300), np.full(len(between), math.nan)], axis=1)
+    apart, within = torch.stack(threads.map(look, _pieces(len(points)))).amin(dim=0).double().numpy().T
+    return np.stack([apart / np.maximum(-within, 1e-300), np.full(len(apart), math.nan)], axis=1)
 
 
 def _each(score: Callable[[NDArray[Any], NDArray[np.int64]], float], sign: float) -> Index:
@@ -137,25 +136,6 @@ INDICES: dict[str, Index] = {
 }
 
 
-def _centred(points: Tensor) -> tuple[Tensor, Tensor]:
-    x = (points - points.mean(dim=0, dtype=torch.float64)).to(points.dtype)
-    return x, x.square().sum(dim=1)
-
-
 def _pieces(n: int) -> list[slice]:
     step = max(1, _BLOCK // n)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _distances(x: Tensor, norms: Tensor, rows: slice) -> Tensor:
-    """Return the distances (n, N) of some points to all: by products, but near pairs by differences."""
-    scale = norms[rows, None] + norms
-    squares = torch.addmm(scale, x[rows], x.T, alpha=-2)
-    here = torch.arange(len(squares))
-    squares[here, here + rows.start] = math.inf  # a point beside itself is no near pair
-    i, j = (squares <= _CANCELS[x.dtype] * scale).nonzero(as_tuple=True)
-    if len(i) * x.shape[1] > _BLOCK:  # tight clusters far apart
-        return torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist")
-    squares[i, j] = (x[i + rows.start] - x[j]).square().sum(dim=1)
-    squares[here, here + rows.start] = 0
-    return squares.sqrt_()

@@ -122,7 +122,7 @@ class ClusteringTask(Task):
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Update q when it is due (Algorithm 1, lines 7 and 11) and log how the clustering fares."""
         from_steps = self.settings.p_from == "steps"
-        p = self.seen.clone() if from_steps else self.predict()
+        p = self.seen if from_steps else self.predict()
         # A view beside the picture; where steps saw one view only, what the epoch before made of the picture.
         record = self._signs(p, self.labels if from_steps and self.views == 1 else self.named)
         self.calm = self.calm + 1 if phase.name == "main" and record["changed"] <= self.settings.settled else 0

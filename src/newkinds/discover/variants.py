@@ -99,7 +99,7 @@ class TE(_Ensemble):
 
     def epoch_done(self, p: Tensor, seen: Tensor) -> None:
         """Put what this epoch's steps said into the ensemble."""
-        self.add(seen.to(p))
+        self.add(seen)
 
 
 class TEP(_Ensemble):
