@@ -19,6 +19,7 @@ from newkinds.runs.weights import network_from_bytes
 
 INTERRUPT = Path(__file__).parents[1] / "resume" / "interrupt.py"
 METRIC = ("pretrain.loss=prototypical", "pretrain.keep=best", "pretrain.epochs=6", "pretrain.learning_rate=0.003")
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 BOUNDARIES = (0, 7, 1000)  # of the third checkpoint: before it, amid it and after it
 
 
@@ -52,7 +53,8 @@ def made(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
         "--out",
         str(folder / "whole"),
     ]
-    done = subprocess.run([*command, *options(*METRIC)], capture_output=True, text=True, timeout=300)
+    line = [*command, *options(*METRIC)]
+    done = subprocess.run(line, env=ONE_THREAD, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder, done
 
@@ -70,7 +72,7 @@ def killed(pictures: Path, made: tuple[Path, Any]) -> tuple[Path, list[int]]:
     jobs.append({"arguments": [*line, *options("discover.epochs=3", "discover.warmup_epochs=2")], "kill": None})
     plan = folder / "plan.json"
     plan.write_text(json.dumps([{"global_random": False, **job} for job in jobs]))
-    environment = {**os.environ, "NEWKINDS_CHECKPOINT_SECONDS": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environment = {**ONE_THREAD, "NEWKINDS_CHECKPOINT_SECONDS": "0"}
     done = subprocess.run(
         [sys.executable, str(INTERRUPT), str(plan)], env=environment, capture_output=True, text=True, timeout=300
     )

@@ -192,16 +192,18 @@ class EpisodeTask(KnownTask):
         assert self.held_out.labels is not None
         assert isinstance(self.settings.support, int)
         shots = self.settings.support
-        queries = apply(self.network, self.held_out)
-        right = []
         chosen = [self._trial(number, shots) for number in range(TRIALS)]
+        # Only pictures that some trial asks for are looked at.
+        asked = np.flatnonzero(np.isin(self.held_out.labels, np.concatenate([kinds for kinds, _ in chosen])))
+        labels, queries = self.held_out.labels[asked], apply(self.network, self.held_out.select(asked))
         needed = np.unique(np.concatenate([support for _, support in chosen]))
         features = apply(self.network, self.images.select(self.kept[needed]))
+        right = []
         for kinds, support in chosen:
             prototypes = features[np.searchsorted(needed, support)].reshape(len(kinds), shots, -1).mean(axis=1)
-            asked = np.isin(self.held_out.labels, kinds)
-            distances = np.square(prototypes).sum(axis=1) - 2 * queries[asked] @ prototypes.T
-            right.append(kinds[distances.argmin(axis=1)] == self.held_out.labels[asked])
+            these = np.isin(labels, kinds)
+            distances = np.square(prototypes).sum(axis=1) - 2 * queries[these] @ prototypes.T
+            right.append(kinds[distances.argmin(axis=1)] == labels[these])
         return float(np.concatenate(right).mean())
 
     def _trial(self, number: int, shots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
