@@ -12,8 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from newkinds.count import Count, Division, Swept, _answer, _optima, _prepared, _remaining, _sweep, count_kinds
-from newkinds.count import divide, in_words, probe_kinds
+from newkinds.count import (
+    Count,
+    Division,
+    Swept,
+    _answer,
+    _optima,
+    _prepared,
+    _remaining,
+    _sweep,
+    count_kinds,
+    divide,
+    in_words,
+    probe_kinds,
+)
 from newkinds.errors import DataError
 from newkinds.randomness import one_thread
 from newkinds.settings import Count as CountSettings
@@ -152,9 +164,13 @@ def answer(*many: Swept, **options: Any) -> Count:
 
 
 @pytest.mark.parametrize(("rounding", "k"), [("nearest", 2), ("up", 3)])
-def test_the_answer_is_the_mean_over_the_divisions_of_what_the_mean_of_both_optima_leaves(rounding: str, k: int) -> None:
+def test_the_answer_is_the_mean_over_the_divisions_of_what_the_mean_of_both_optima_leaves(
+    rounding: str, k: int
+) -> None:
     # K_a = 1 and K_v = 3: at K = 2 there are 2, 2 and 3 clusters.
-    shapes = [swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4], found) for found in ([0, 1, 2, 3], [0, 1, 2, 5], [1, 2, 3, 4])]
+    shapes = [
+        swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4], found) for found in ([0, 1, 2, 3], [0, 1, 2, 5], [1, 2, 3, 4])
+    ]
     found = answer(*shapes, rounding=rounding)
     assert found.answers == (2, 2, 3)
     assert (found.k, found.k_accuracy, found.k_index, found.k_mean) == (k, 1, 3, 2)
@@ -297,7 +313,11 @@ def test_what_a_division_measures() -> None:
     both = CountSettings(tau=0.0, index_on="validation-too")
     assert not np.allclose(_sweep(probes, labels, unsorted, Division((0, 1), (2, 3), 7), 8, both).index, made.index)
     sampled = _sweep(
-        np.tile(probes, (10, 1)), np.tile(labels, 10), np.tile(unsorted, (10, 1)), Division((0, 1), (2, 3), 7), 4,
+        np.tile(probes, (10, 1)),
+        np.tile(labels, 10),
+        np.tile(unsorted, (10, 1)),
+        Division((0, 1), (2, 3), 7),
+        4,
         CountSettings(index_sample=100),
     )
     assert 0 < sampled.index_error < 0.1

@@ -141,12 +141,13 @@ def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> l
 
 def in_words(count: Mapping[str, Any]) -> str:
     """Return the number and how sure it is, from what `Count.to_dict` gave."""
-    sure = ""
-    if count["confidence"] is not None and count["high"] > count["low"]:
-        sure = f", {count['low']} to {count['high']} with {count['confidence']:.0%} confidence"
+    if count["confidence"] is None:
+        return f"New kinds: {count['k']} (by the accuracy on the known ones)."
+    low, high = count["low"], count["high"]
+    between = f"{low} to {high}" if high > low else f"{low}"
     return (
-        f"New kinds: {count['k']}{sure} (accuracy on the probes says {count['k_accuracy']}, the index of the unsorted "
-        f"{count['k_index']} beside the probes)."
+        f"New kinds: {count['k']}; {between} with {count['confidence']:.0%} confidence (of clusters beside the probes, "
+        f"their accuracy asks for {count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
     )
 
 
@@ -327,7 +328,9 @@ def _remarks(curve: Sequence[Point], k_accuracy: int, k_index: int) -> tuple[str
             f"unsorted pictures at {k_index}."
         )
     if len(curve) > 1 and max(k_accuracy, k_index) == curve[-1].k:
-        remarks.append(f"A curve is still at its best at K = {curve[-1].k}, the largest tried: there may be more kinds.")
+        remarks.append(
+            f"A curve is still at its best at K = {curve[-1].k}, the largest tried: there may be more kinds."
+        )
     return tuple(remarks)
 
 
@@ -360,6 +363,4 @@ def _by_labelled(
     curve = tuple(tried[k] for k in sorted(tried))
     best = max(curve, key=lambda point: (point.accuracy, point.k)).k
     remark = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
-    return Count(
-        best, best, best, math.nan, best, best, best, (best,), curve, 0.0, (remark,), estimator="labelled"
-    )
+    return Count(best, best, best, math.nan, best, best, best, (best,), curve, 0.0, (remark,), estimator="labelled")

@@ -34,7 +34,6 @@ from newkinds.parallel import is_writer, make_accelerator
 from newkinds.predict import MODEL, kinds_csv, prototypes
 from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
-from newkinds.randomness import generator
 from newkinds.resolve import resolved, why_loss
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
@@ -123,9 +122,19 @@ class Pipeline:
         return features
 
     def kinds(self, network: Network) -> int:
-        """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
+        """Return the number of kinds to look for: the one asked for, or Algorithm 2's estimate."""
         if self.settings.kinds != "auto":
             return self.settings.kinds
+        k: int = self.count(network)["k"]
+        if k < 2:
+            raise DataError(
+                f"The estimate is {k} new kinds: the unsorted pictures look like one kind, or known.",
+                hint="Look at count.json, and say the number with --kinds if you know better.",
+            )
+        return k
+
+    def count(self, network: Network) -> dict[str, Any]:
+        """Return what count.json holds, Algorithm 2's estimate, made first if it is not there yet."""
         if not self.run.has("count.json"):
             probes, unsorted = (
                 self.features(network, "probes", self.probes),
@@ -134,16 +143,11 @@ class Pipeline:
             if is_writer():
                 self._count(probes, unsorted)
             self.run.sync()
-        count = self.run.get_json("count.json")
+        count: dict[str, Any] = self.run.get_json("count.json")
         self.progress.say(in_words(count))
         for remark in count["remarks"]:
             self.progress.warn(remark)
-        if count["k"] < 2:
-            raise DataError(
-                f"The estimate is {count['k']} new kinds: the unsorted pictures look like one kind, or known.",
-                hint="Look at count.json, and say the number with --kinds if you know better.",
-            )
-        return int(count["k"])
+        return count
 
     def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
         """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json."""
@@ -155,8 +159,15 @@ class Pipeline:
         found = count_kinds(
             probes, self.probes.labels, unsorted, settings, groups=groups, seed=seed, progress=self.progress
         )
-        held_out = self.probes is not self.known
-        self.run.put_json("count.json", {**found.to_dict(), "probes_held_out_of_training": held_out})
+        values = found.to_dict()
+        if self.weights is None and self.probes is self.known:
+            remark = (
+                f"All {len(self.known.classes)} known kinds were learnt and are the probes as well, being fewer than "
+                f"count.enough = {settings.enough}: the network tells them apart better than it does new kinds."
+            )
+            values["remarks"] = [*values["remarks"], remark]
+        values["probes"] = list(self.probes.classes)
+        self.run.put_json("count.json", values)
 
     def cluster(self, network: Network, kinds: int) -> None:
         """Run Algorithm 1 and keep the model, the probabilities and kinds.csv."""

@@ -166,12 +166,12 @@ def test_thinned_map_says_so(make_data: Any, tmp_path: Path, monkeypatch: pytest
 
 
 def test_best_is_said_only_where_it_was_measured(make_data: Any, tmp_path: Path) -> None:
-    curve = [{"k": k, "accuracy": 0.5, "index": 0.1} for k in range(4)]
-    count = {"k": 9, "k_accuracy": 2, "k_index": 9, "curve": curve}
-    text = " ".join(write(make_data(10, 2, count=count), tmp_path)[1].text.split())
-    assert "best at 2 kinds" in text
-    assert "best at 3 kinds" not in text
-    assert "at 3 kinds" in text
+    data = make_data(10, 9)
+    data.count.update(k_accuracy=2, curve=data.count["curve"][:4])
+    text = " ".join(write(data, tmp_path)[1].text.split())
+    assert "best at 2 new clusters" in text
+    assert "best at 3 new clusters" not in text
+    assert "at 3 new clusters" in text
 
 
 def test_long_lists_are_cut(make_data: Any, tmp_path: Path) -> None:
