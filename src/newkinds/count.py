@@ -70,9 +70,15 @@ class Count:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values; what is not a number becomes None."""
-        values = {name: None if value != value else value for name, value in asdict(self).items()}
-        values["curve"] = [{k: None if v != v else v for k, v in point.items()} for point in values["curve"]]
-        return values
+        values: dict[str, Any] = {name: None if value != value else value for name, value in asdict(self).items()}
+        return {
+            **values,
+            "curve": [{k: None if v != v else v for k, v in asdict(point).items()} for point in self.curve],
+        }
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -181,8 +187,8 @@ def _prepared(
     if settings.dimensions < min(points.shape):
         with one_thread():
             points = PCA(n_components=settings.dimensions, svd_solver="covariance_eigh").fit_transform(points)
-    points = points.astype(np.float32)
-    return points[: len(probes)], points[len(probes) :]
+    rows = points.astype(np.float32)
+    return rows[: len(probes)], rows[len(probes) :]
 
 
 def _sweep(

@@ -61,8 +61,10 @@ def test_page_says_what_was_found(make_data: Any, tmp_path: Path) -> None:
         "15 pictures",
         "93.0%",
         "0.871",
-        "best at 4 kinds",
-        "chosen 4",
+        "best at 4 new clusters",
+        "mean of both: 4",
+        "between 3 and 6 with 80% confidence.",
+        "The curves are <made up>.",
     ):
         assert words in text
     for words in ("discover.augment", "0.1, 0.01", "broken.png", "the file ends early", "cat", "class 2", "1.2.3"):
