@@ -12,8 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from newkinds.clustering import Clustering
-from newkinds.count import _prepared, _Sweep, count_kinds, split_probes
+from newkinds.count import (
+    Count,
+    Division,
+    Swept,
+    _answer,
+    _optima,
+    _prepared,
+    _remaining,
+    _sweep,
+    count_kinds,
+    divide,
+    in_words,
+    probe_kinds,
+)
 from newkinds.errors import DataError
 from newkinds.randomness import one_thread
 from newkinds.settings import Count as CountSettings
@@ -49,7 +61,8 @@ def test_blobs_are_counted_right(kinds: int, seed: int) -> None:
     assert found.curve[kinds].index == pytest.approx(max(point.index for point in found.curve))
     assert found.curve[kinds].accuracy == 1.0
     assert found.curve[10].index < found.curve[kinds].index - 0.01
-    assert found.k_mean == -(-(found.k_accuracy + found.k_index) // 2)
+    assert found.low <= kinds <= found.high
+    assert found.confidence == 0.8
 
 
 @pytest.mark.parametrize("options", [{"unit_length": False}, {"dimensions": 4}, {"tolerance": 0.0}, {"splits": 1}])
@@ -77,9 +90,9 @@ def test_the_seed_counts_and_the_result_is_plain() -> None:
     assert first == again
     assert first.curve != other.curve
     values = json.loads(json.dumps(first.to_dict()))
-    assert set(values) == {"k", "k_accuracy", "k_index", "k_mean", "answers", "curve"}
-    assert values["curve"][3] == {"k": 3, "accuracy": first.curve[3].accuracy, "index": first.curve[3].index}
-    assert first.k == sorted(first.answers)[len(first.answers) // 2]
+    assert {"k", "low", "high", "confidence", "k_accuracy", "k_index", "k_mean", "answers", "curve"} <= set(values)
+    assert values["curve"][3]["accuracy"] == first.curve[3].accuracy
+    assert abs(first.k - np.mean(first.answers)) <= 0.5
 
 
 def test_the_sweep_ends_at_half_the_pictures() -> None:
@@ -92,79 +105,159 @@ def test_a_single_cluster_has_no_silhouette() -> None:
     # All unsorted pictures are equal: no K divides them, and none is preferred by the silhouette.
     probes, labels, unsorted = blobs(1)
     found = count_kinds(probes, labels, np.repeat(unsorted[:1], 12, axis=0), CountSettings(**QUICK))
-    assert {point.index for point in found.curve} == {-1.0}
+    assert all(point.index != point.index for point in found.curve)  # not a number
+    assert found.to_dict()["curve"][2]["index"] is None
     assert found.k == 1
 
 
 def test_pictures_of_known_kinds_are_no_new_kinds() -> None:
     probes, labels, _ = blobs(1)
-    assert count_kinds(probes, labels, probes + np.float32(0.01), CountSettings(**QUICK)).k == 0
+    options = {**QUICK, "counted": "beside-known"}
+    assert count_kinds(probes, labels, probes + np.float32(0.01), CountSettings(**options)).k == 0
+    # The paper assumes that unsorted pictures are of new kinds, whatever they look like.
+    assert count_kinds(probes, labels, probes + np.float32(0.01), CountSettings(**QUICK)).k == 6
 
 
 # Ties
 
 
+NAN = float("nan")
+
+
+def swept(accuracies: list[float], indices: list[float], found: list[int] | None = None) -> Swept:
+    """What a division may give for K = 0, 1, 2 and so on."""
+    return Swept(np.array(accuracies), np.array(indices), 0.0, np.array(found or range(len(accuracies))))
+
+
 @pytest.mark.parametrize(
     ("accuracies", "indices", "tolerance", "expected"),
     [
-        # Two clear maxima: their mean, rounded up.
-        ([0.1, 0.2, 0.9, 0.85, 0.2], [-1, 0.1, 0.2, 0.4, 0.3], 0.0, (2, 3, 3)),
-        ([0.1, 0.9, 0.2, 0.85, 0.2], [-1, 0.1, 0.2, 0.4, 0.3], 0.0, (1, 3, 2)),
-        # Where the accuracy has fallen by more than a tenth, the silhouette is not asked.
-        ([0.1, 0.9, 0.85, 0.3, 0.2], [-1, 0.1, 0.2, 0.4, 0.3], 0.0, (1, 2, 2)),
-        ([1.0, 1.0, 0.1, 0.1, 0.1], [-1, 0.1, 0.1, 0.2, 0.3], 0.0, (1, 1, 1)),
-        # The silhouette's ties go to the largest K.
-        ([0.1, 0.9, 0.85, 0.9, 0.2], [-1, 0.4, 0.1, 0.4, 0.2], 0.0, (3, 3, 3)),
-        # Equal accuracies: the largest K whose silhouette is within a twentieth of the best among them.
-        ([1.0, 1.0, 1.0, 0.95, 0.2], [-1, 0.4, 0.37, 0.2, 0.3], 0.0, (1, 1, 1)),
-        ([1.0, 1.0, 1.0, 0.95, 0.2], [-1, 0.4, 0.39, 0.2, 0.3], 0.0, (2, 1, 2)),
+        # Two clear maxima.
+        ([0.1, 0.2, 0.9, 0.85, 0.2], [NAN, 0.1, 0.2, 0.4, 0.3], 0.0, (2, 3)),
+        ([0.1, 0.9, 0.2, 0.85, 0.2], [NAN, 0.1, 0.2, 0.4, 0.3], 0.0, (1, 3)),
+        # Where the accuracy has fallen by more than a tenth, the index is not asked.
+        ([0.1, 0.9, 0.85, 0.3, 0.2], [NAN, 0.1, 0.2, 0.4, 0.3], 0.0, (1, 2)),
+        ([1.0, 1.0, 0.1, 0.1, 0.1], [NAN, 0.1, 0.1, 0.2, 0.3], 0.0, (1, 1)),
+        # The index's ties go to the largest K.
+        ([0.1, 0.9, 0.85, 0.9, 0.2], [NAN, 0.4, 0.1, 0.4, 0.2], 0.0, (3, 3)),
+        # Equal accuracies: the largest K whose index is within a twentieth of the best among them.
+        ([1.0, 1.0, 1.0, 0.95, 0.2], [NAN, 0.4, 0.37, 0.2, 0.3], 0.0, (1, 1)),
+        ([1.0, 1.0, 1.0, 0.95, 0.2], [NAN, 0.4, 0.39, 0.2, 0.3], 0.0, (2, 1)),
         # What is within the tolerance counts as equal.
-        ([0.5, 0.9, 0.89, 0.85, 0.2], [-1, 0.1, 0.1, 0.4, 0.3], 0.0, (1, 3, 2)),
-        ([0.5, 0.9, 0.89, 0.85, 0.2], [-1, 0.1, 0.1, 0.4, 0.3], 0.02, (2, 3, 3)),
-        ([0.5, 0.9, 0.89, 0.85, 0.2], [-1, 0.1, 0.1, 0.4, 0.3], 0.06, (3, 3, 3)),
+        ([0.5, 0.9, 0.89, 0.85, 0.2], [NAN, 0.1, 0.1, 0.4, 0.3], 0.0, (1, 3)),
+        ([0.5, 0.9, 0.89, 0.85, 0.2], [NAN, 0.1, 0.1, 0.4, 0.3], 0.02, (2, 3)),
+        ([0.5, 0.9, 0.89, 0.85, 0.2], [NAN, 0.1, 0.1, 0.4, 0.3], 0.06, (3, 3)),
+        # No index at all: the accuracy's largest, and nothing tells against the fewest.
+        ([0.5, 0.9, 0.9], [NAN, NAN, NAN], 0.0, (2, 0)),
+        # An index that is negative, as Davies-Bouldin's here.
+        ([0.9, 0.9, 0.9], [-3.0, -1.0, -1.04], 0.0, (2, 1)),
     ],
 )
 def test_both_optima_and_ties(
-    accuracies: list[float],
-    indices: list[float],
-    tolerance: float,
-    expected: tuple[int, int, int],
-    monkeypatch: pytest.MonkeyPatch,
+    accuracies: list[float], indices: list[float], tolerance: float, expected: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(_Sweep, "measure", lambda self, largest, step: np.array([accuracies, indices]).T)
-    options = {**QUICK, "max_kinds": 4, "tolerance": tolerance}
-    found = count_kinds(*blobs(2), CountSettings(**options))
-    assert (found.k_accuracy, found.k_index, found.k_mean) == expected
-    assert [(point.accuracy, point.index) for point in found.curve] == list(zip(accuracies, indices, strict=True))
+    assert _optima(swept(accuracies, indices), CountSettings(tolerance=tolerance)) == expected
 
 
-def test_curves_are_averaged_and_the_answer_is_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares, answers = iter([0.0, 0.3, 0.6]), iter([7, 2, 5])
-    monkeypatch.setattr(_Sweep, "measure", lambda self, largest, step: np.full((largest + 1, 2), next(shares)))
-    monkeypatch.setattr(_Sweep, "remaining", lambda self, final: next(answers))
-    found = count_kinds(*blobs(2), CountSettings(**{**QUICK, "max_kinds": 3, "splits": 3}))
-    assert [point.accuracy for point in found.curve] == pytest.approx([0.3] * 4)
-    assert found.answers == (2, 5, 7)
-    assert found.k == 5
+def answer(*many: Swept, **options: Any) -> Count:
+    return _answer(many, CountSettings(tolerance=0.0, decline=1.0, **options), seed=0)
+
+
+@pytest.mark.parametrize(("rounding", "k"), [("nearest", 2), ("up", 3)])
+def test_the_answer_is_the_mean_over_the_divisions_of_what_the_mean_of_both_optima_leaves(
+    rounding: str, k: int
+) -> None:
+    # K_a = 1 and K_v = 3: at K = 2 there are 2, 2 and 3 clusters.
+    shapes = [
+        swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4], found) for found in ([0, 1, 2, 3], [0, 1, 2, 5], [1, 2, 3, 4])
+    ]
+    found = answer(*shapes, rounding=rounding)
+    assert found.answers == (2, 2, 3)
+    assert (found.k, found.k_accuracy, found.k_index, found.k_mean) == (k, 1, 3, 2)
+    # Either optimum alone would say 1 to 2, or 3 to 5.
+    assert found.low == 1
+    assert 3 < found.high <= 5
+    assert found.curve[3].found == pytest.approx(4)
+    assert found.curve[0].index != found.curve[0].index
+
+
+def test_the_interval_is_narrow_when_all_agree_and_grows_with_the_confidence() -> None:
+    same = [swept([0.1, 0.2, 0.9, 0.3], [NAN, 0.1, 0.4, 0.2]) for _ in range(5)]
+    sure = answer(*same)
+    assert (sure.low, sure.k, sure.high) == (2, 2, 2)
+    rng = np.random.default_rng(0)
+    many = [swept(rng.random(30).tolist(), rng.random(30).tolist()) for _ in range(10)]
+    little, more = (answer(*many, confidence=confidence) for confidence in (0.5, 0.99))
+    assert little.k == more.k
+    assert more.low <= little.low <= little.k <= little.high <= more.high
+    assert more.high - more.low > little.high - little.low
+
+
+def test_remarks_say_what_is_doubtful() -> None:
+    flat = answer(swept([0.9] * 5, [NAN, 0.1, 0.4, 0.2, 0.1]))
+    assert "hardly depends on K" in flat.remarks[0]
+    apart = answer(swept([0.1] * 20 + [0.9, 0.2], [0.5, 0.9] + [0.1] * 20))
+    assert "disagree" in apart.remarks[0]
+    assert "K = 20" in apart.remarks[0]
+    edge = answer(swept([0.1, 0.2, 0.9], [NAN, 0.1, 0.2]))
+    assert "largest tried" in edge.remarks[0]
+    assert not answer(swept([0.1, 0.9, 0.3, 0.2], [NAN, 0.4, 0.2, 0.1])).remarks
+
+
+def test_the_number_in_words() -> None:
+    values = answer(swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4])).to_dict()
+    said = in_words(values)
+    assert said.startswith("New kinds: 2; 1 to 3 with 80% confidence")
+    assert "accuracy asks for 1 and the index of the unsorted for 3" in said
+    assert "; 2 with 80%" in in_words({**values, "low": 2, "high": 2})
+    assert in_words({**values, "confidence": None}) == "New kinds: 2 (by the accuracy on the known ones)."
 
 
 # Splits
 
 
-@given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 100))
-def test_split_probes(n_classes: int, share: float, seed: int) -> None:
-    anchors, validation = split_probes(n_classes, share, seed)
-    assert sorted([*anchors, *validation]) == list(range(n_classes))
-    assert anchors
-    assert validation
-    assert abs(len(anchors) - share * n_classes) <= 1
-    assert list(anchors) == sorted(anchors)
-    assert split_probes(n_classes, share, seed) == (anchors, validation)
+@given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 100), st.integers(1, 4), st.integers(2, 70))
+def test_divisions(n_classes: int, share: float, seed: int, splits: int, at_once: int) -> None:
+    settings = CountSettings(anchor_share=share, splits=splits, probes_at_once=at_once)
+    divisions = divide(n_classes, settings, seed)
+    assert len(divisions) == splits
+    used = min(n_classes, at_once)
+    for division in divisions:
+        assert len({*division.anchors, *division.validation}) == used
+        assert set(division.anchors + division.validation) <= set(range(n_classes))
+        assert division.anchors
+        assert division.validation
+        assert abs(len(division.anchors) - share * used) <= 1
+    assert divide(n_classes, settings, seed) == divisions
 
 
-def test_splits_differ_by_seed_and_are_four_to_one() -> None:
-    assert len({split_probes(10, 0.8, seed) for seed in range(20)}) > 10
-    assert len(split_probes(10, 0.8, 0)[0]) == 8
+def test_divisions_differ_and_are_four_to_one() -> None:
+    divisions = divide(10, CountSettings(splits=20), 0)
+    assert len({division.anchors for division in divisions}) > 10
+    assert len(divisions[0].anchors) == 8
+
+
+def test_groups_are_used_on_their_own_and_as_often() -> None:
+    groups = ["latin"] * 4 + ["greek"] * 3 + ["lonely"]
+    divisions = divide(8, CountSettings(splits=5), 0, groups)
+    used = [tuple(sorted(division.anchors + division.validation)) for division in divisions]
+    assert used == [(0, 1, 2, 3), (4, 5, 6)] * 3
+    # Groups of one kind each cannot be divided: then all are together.
+    assert len({*divide(3, CountSettings(splits=1), 0, ["a", "b", "c"])[0].anchors}) == 2
+
+
+def test_probe_kinds_by_number_or_by_name() -> None:
+    names = [f"latin/{i}" for i in range(15)] + [f"greek/{i}" for i in range(15)]
+    chosen = probe_kinds(names, CountSettings(), 0)
+    assert chosen is not None
+    assert len(chosen) == len(set(chosen)) == 6
+    assert probe_kinds(names[:19], CountSettings(), 0) is None
+    assert probe_kinds(names, CountSettings(probes=("greek/*",)), 0) == list(range(15, 30))
+    assert probe_kinds(names[:4], CountSettings(probes=("latin/1", "latin/3")), 0) == [1, 3]
+    with pytest.raises(DataError, match=r"'cyrillic/\*' is none of the 30 known kinds"):
+        probe_kinds(names, CountSettings(probes=("latin/*", "cyrillic/*")), 0)
+    with pytest.raises(DataError, match="too few"):
+        probe_kinds(names, CountSettings(probes=("latin/1",)), 0)
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0], [0]])
@@ -179,56 +272,72 @@ def test_one_probe_kind_is_too_few(labels: list[int]) -> None:
 # What counts as a kind at the end
 
 
-def sweep(tau: float = 0.25, validation: int = 4, unsorted: int = 30) -> _Sweep:
-    """A sweep with probe kinds 0 and 1, four anchors of kind 0, and validation probes of kind 1."""
-    probes = np.zeros((4 + validation, 2))
-    labels = np.array([0] * 4 + [1] * validation)
-    return _Sweep(probes, labels, np.zeros((unsorted, 2)), [0], CountSettings(tau=tau), seed=0)
+def remaining(labels: list[int], **options: Any) -> int:
+    """Four anchors in cluster 0, four validation probes in cluster 1, and then the unsorted, as `labels` say."""
+    everyone = np.array([0] * 4 + [1] * 4 + labels)
+    return _remaining(everyone, np.arange(8, len(everyone)), np.arange(4, 8), 1, CountSettings(**options))
 
 
-def clustering(labels: list[int]) -> Clustering:
-    return Clustering(np.zeros((6, 2)), np.array(labels), 0.0)
-
-
-def test_points_are_sorted_into_anchors_validation_and_unsorted() -> None:
-    made = sweep()
-    assert made.anchors.tolist() == [0] * 4 + [-1] * 34
-    assert np.flatnonzero(made.validation).tolist() == [4, 5, 6, 7]
-    assert made.validation_labels.tolist() == [1] * 4
-    assert made.unsorted.sum() == 30
-
-
-def test_a_clustering_has_all_probe_kinds_and_k_more() -> None:
-    rng = np.random.default_rng(0)
-    made = _Sweep(rng.normal(size=(12, 2)), np.arange(12) % 4, rng.normal(size=(20, 2)), [2, 0], CountSettings(), 0)
-    for k in (0, 3):
-        found = made.cluster(k)
-        assert len(found.centres) == 4 + k
-        # Anchors keep the clusters of their kinds, in the order of the anchors.
-        assert found.labels[:12][np.arange(12) % 4 == 2].tolist() == [0] * 3
-        assert found.labels[:12][np.arange(12) % 4 == 0].tolist() == [1] * 3
-
-
-def test_tau_drops_small_clusters() -> None:
+@pytest.mark.parametrize("counted", ["all", "beside-known"])
+def test_tau_drops_small_clusters(counted: str) -> None:
     # Of the unsorted 20 are in cluster 2, 5 in cluster 3, 4 in cluster 4, 1 in cluster 5.
-    final = clustering([0] * 4 + [1] * 4 + [2] * 20 + [3] * 5 + [4] * 4 + [5])
+    final = [2] * 20 + [3] * 5 + [4] * 4 + [5]
     expected = {0.0: 4, 0.05: 4, 0.06: 3, 0.2: 3, 0.21: 2, 0.25: 2, 0.26: 1}  # at the threshold a cluster stays
-    assert {tau: sweep(tau).remaining(final) for tau in expected} == expected
+    assert {tau: remaining(final, tau=tau, counted=counted) for tau in expected} == expected
 
 
-def test_clusters_of_anchors_and_of_validation_probes_do_not_count() -> None:
-    # Many unsorted pictures in the anchor's cluster: known. Two beside four probes in cluster 1: known, too.
-    assert sweep().remaining(clustering([0] * 4 + [1] * 4 + [0] * 20 + [1] * 2 + [2] * 8)) == 1
+def test_clusters_of_known_kinds_count_or_not() -> None:
+    # Many unsorted pictures in the anchor's cluster, two beside four probes in cluster 1.
+    final = [0] * 20 + [1] * 2 + [2] * 8
+    assert remaining(final, tau=0.1) == 3
+    assert remaining(final, tau=0.1, counted="beside-known") == 1
     # As many as the probes: not yet more than half. One more: new.
-    assert sweep().remaining(clustering([0] * 4 + [1] * 4 + [1] * 4 + [2] * 10 + [0] * 16)) == 1
-    assert sweep().remaining(clustering([0] * 4 + [1] * 4 + [1] * 5 + [2] * 10 + [0] * 15)) == 2
-    # The largest is the largest new one: the 16 and 20 in known clusters do not raise the threshold.
-    assert sweep(tau=0.9).remaining(clustering([0] * 4 + [1] * 4 + [2] * 5 + [3] * 5 + [0] * 20)) == 2
+    assert remaining([1] * 4 + [2] * 10 + [0] * 16, tau=0.25, counted="beside-known") == 1
+    assert remaining([1] * 5 + [2] * 10 + [0] * 15, tau=0.25, counted="beside-known") == 2
+    # The largest is the largest new one: the 20 in a known cluster do not raise the threshold.
+    assert remaining([2] * 5 + [3] * 5 + [0] * 20, tau=0.9, counted="beside-known") == 2
 
 
-def test_nothing_new_is_none() -> None:
-    for tau in (0.0, 0.25):
-        assert sweep(tau).remaining(clustering([0] * 4 + [1] * 4 + [0] * 30)) == 0
+@pytest.mark.parametrize("tau", [0.0, 0.25])
+def test_nothing_new_is_none(tau: float) -> None:
+    assert remaining([0] * 30, tau=tau, counted="beside-known") == 0
+
+
+# One division
+
+
+def test_what_a_division_measures() -> None:
+    probes, labels, unsorted = blobs(3)
+    made = _sweep(probes, labels, unsorted, Division((0, 1), (2, 3), 7), 8, CountSettings(tau=0.0))
+    assert made.accuracy.shape == made.index.shape == made.found.shape == (9,)
+    assert made.accuracy[3] == 1.0  # two anchors and two validation kinds; probes 4 and 5 are left out
+    assert made.found[3] == 3
+    assert np.flatnonzero(made.index == np.nanmax(made.index))[-1] == 3  # with fewer, probes merge first
+    both = CountSettings(tau=0.0, index_on="validation-too")
+    assert not np.allclose(_sweep(probes, labels, unsorted, Division((0, 1), (2, 3), 7), 8, both).index, made.index)
+    sampled = _sweep(
+        np.tile(probes, (10, 1)),
+        np.tile(labels, 10),
+        np.tile(unsorted, (10, 1)),
+        Division((0, 1), (2, 3), 7),
+        4,
+        CountSettings(index_sample=100),
+    )
+    assert 0 < sampled.index_error < 0.1
+    assert made.index_error == 0
+
+
+@pytest.mark.parametrize("index", ["silhouette", "dunn", "davies-bouldin", "calinski-harabasz"])
+def test_every_index_counts_blobs(index: str) -> None:
+    assert count_kinds(*blobs(4), CountSettings(**QUICK, index=index)).k == 4
+
+
+def test_the_other_estimator() -> None:
+    found = count_kinds(*blobs(4, each=30), CountSettings(max_kinds=12, restarts=3, estimator="labelled"))
+    assert found.estimator == "labelled"
+    assert abs(found.k - 4) <= 4  # the accuracy on the known kinds is 1 from the right number on
+    assert found.to_dict()["confidence"] is None
+    assert len(found.curve) < 12  # it is searched, not swept
 
 
 # Preparation

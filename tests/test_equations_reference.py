@@ -168,14 +168,6 @@ def test_eq_8_silhouette(n: int, k: int, d: int, chunk: int | None) -> None:
     assert eq.silhouette(x, labels, chunk, "sum") == pytest.approx(sum(expected))
 
 
-def test_eq_8_of_several_clusterings() -> None:
-    x = torch.randn(15, 3, generator=generator(9), dtype=torch.float64)
-    labellings = [torch.arange(15) % k for k in (2, 5, 14)]
-    expected = [sum(silhouettes(x.tolist(), labels.tolist())) / 15 for labels in labellings]
-    assert eq.silhouettes(x, labellings, chunk=4) == pytest.approx(expected)
-    assert eq.silhouettes(x, []) == []
-
-
 @pytest.mark.parametrize("block", [eq._BLOCK, 0])  # with 0 there are always too many near pairs to list
 def test_eq_8_of_tight_clusters_far_apart(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eq, "_BLOCK", block)

@@ -25,6 +25,7 @@ LEFT = {
     "seed", "kinds", "network_size", "precision",  # the user's; f takes pictures as they are
     "images.largest", "images.fit", "images.max_pixels",  # for files of any size, and sizes are stated
     "pretrain.margin", "pretrain.pictures",  # of the triplet loss; of epochs = "auto"
+    "count.estimator", "count.confidence",  # another algorithm; how wide the interval is
     "initialise.certainty",  # of scale = "auto"
     "discover.settled_epochs", "discover.guard_tolerance",  # of settled > 0; of a guard that acts
     "discover.power", "discover.evenness",  # of held targets
@@ -39,7 +40,13 @@ ONLY_WITH = [
 ]
 
 # Where the paper's text and the authors' code part on every data set, and where on some.
-PARTED = {"initialise.bottleneck", "discover.kl_normalisation", "discover.consistency", "discover.guard"}
+PARTED = {
+    "count.index_on",
+    "initialise.bottleneck",
+    "discover.kl_normalisation",
+    "discover.consistency",
+    "discover.guard",
+}
 PARTED_TOO = {
     "omniglot": {"count.anchor_share"},
     "cifar10": {"discover.update_every"},
@@ -102,6 +109,7 @@ def test_presets_of_the_paper_state_every_setting_that_counts(name: str) -> None
     for key, value, others in ONLY_WITH:
         if chosen[key] != value:
             needed -= others
+    needed -= {"count.probes" if chosen["count.probes"] == "auto" else "count.probe_share"}  # by number or by name
     missing = sorted(needed - stated)
     assert not missing, f"{name} leaves {missing} to defaults that may change: state them, or say in LEFT why not"
     assert "auto" not in {chosen[key] for key in needed}

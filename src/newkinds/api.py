@@ -110,8 +110,7 @@ def count(
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, progress)
     try:
-        pipeline.kinds(pipeline.network())
-        found: dict[str, Any] = pipeline.run.get_json("count.json")
+        found = pipeline.count(pipeline.network())
         pipeline.run.put("count.png", count_plot(found))
         return found
     finally:

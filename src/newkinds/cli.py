@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from newkinds import api
+from newkinds.count import in_words
 from newkinds.datasets import DATASETS
 from newkinds.demo import run_demo
 from newkinds.errors import NewkindsError, UsageError
@@ -194,7 +195,7 @@ def count(
     set_: Set = None,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate how many new kinds there are: the number, its curves, a picture.
+    """Estimate how many new kinds there are: the number, an interval, the curves behind it and a picture of them.
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
@@ -202,7 +203,8 @@ def count(
     found = api.count(
         known, unsorted, out=folder, weights=weights, data=data, settings=chosen, progress=_progress(quiet)
     )
-    out.print(f"{found['k']} new kinds; curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+    out.print(in_words(found), markup=False)
+    out.print(f"Curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
 
 
 @app.command()

@@ -1,57 +1,103 @@
-"""How many new kinds there are (Algorithm 2): known kinds serve as probes for the right number of clusters."""
+"""How many new kinds there are (Algorithm 2): known kinds serve as probes for the right number of clusters.
+
+The paper divides the probe kinds once into anchors and validation. A sweep over K is cheap here, so that it is repeated
+over random divisions: their answers are averaged, and their spread tells how sure the average is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from sklearn.decomposition import PCA
 
-from newkinds.clustering import Clustering, kmeans
-from newkinds.equations import clustering_accuracy, silhouettes
+from newkinds.clustering import kmeans, kmeans_sweep
+from newkinds.clustering.validity import validity
+from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError
-from newkinds.progress import QUIET, Progress, Step
+from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, key, one_thread
 from newkinds.settings import Count as CountSettings
 
-# A single cluster has no silhouette. This is its lower bound: such a K is chosen only if no K has one.
-UNDEFINED = -1.0
+BOOTSTRAPS = 1000  # draws of divisions with replacement, for the interval
+FLAT = 0.02  # of the accuracy: less of a rise and fall over K says nothing
 
 
 @dataclass(frozen=True)
 class Point:
-    """One K of the sweep, averaged over the splits.
+    """One K of the sweep, the mean over the divisions and their standard deviation.
 
-    accuracy: ACC on the validation probes (Eq. 7); index: the silhouette on the unsorted pictures (Eq. 8).
+    accuracy: ACC on the validation probes (Eq. 7); index: the validity index on the unsorted pictures (Eq. 8), not a
+    number where it is undefined; found: how many clusters the unsorted pictures are in, without those too small.
     """
 
     k: int
     accuracy: float
+    accuracy_spread: float
     index: float
+    index_spread: float
+    found: float
 
 
 @dataclass(frozen=True)
 class Count:
     """The number of new kinds, and how it came about.
 
-    k: the answer, the median of `answers`, one for each split. k_accuracy, k_index: where either curve has its
-    maximum. k_mean: their mean, rounded up, which the final k-means is run with.
+    k: the answer. low, high: an interval that is to hold the truth with probability `confidence`. k_accuracy, k_index:
+    where either curve has its maximum; k_mean: their mean, which the final clustering has; all three as the
+    median over the divisions. answers: one for each division. remarks: what a person should know, in words.
+    index_error: the standard error of the index where it was sampled, at most.
     """
 
     k: int
+    low: int
+    high: int
+    confidence: float
     k_accuracy: int
     k_index: int
     k_mean: int
     answers: tuple[int, ...]
     curve: tuple[Point, ...]
+    index_error: float
+    remarks: tuple[str, ...]
+    estimator: str = "probes"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        return asdict(self)
+        """Return everything as plain values; what is not a number becomes None."""
+        values: dict[str, Any] = {name: None if value != value else value for name, value in asdict(self).items()}
+        return {
+            **values,
+            "curve": [{k: None if v != v else v for k, v in asdict(point).items()} for point in self.curve],
+        }
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Division:
+    """Probe kinds, by number, divided into anchors and validation (Algorithm 2, line 2)."""
+
+    anchors: tuple[int, ...]
+    validation: tuple[int, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one division gave for K = 0..K_max: accuracy, index and clusters found, each (K_max + 1,)."""
+
+    accuracy: NDArray[np.float64]
+    index: NDArray[np.float64]
+    index_error: float
+    found: NDArray[np.int64]
 
 
 def count_kinds(
@@ -60,127 +106,267 @@ def count_kinds(
     unsorted_features: NDArray[np.float32],
     settings: CountSettings,
     *,
+    groups: Sequence[str] | None = None,
     seed: int = 0,
     progress: Progress = QUIET,
 ) -> Count:
     """Estimate the number of kinds in the unsorted pictures from features of them and of the probe kinds.
 
     probe_features: float (P, d); probe_labels: int64 (P,) numbered 0..L_r-1; unsorted_features: float (M, d).
+    groups: to which group each probe kind belongs, such as its alphabet; then each is used on its own.
     """
     probes, unsorted = _prepared(probe_features, unsorted_features, settings)
-    # Line 2: split the probe classes into anchors and validation, here several times over.
-    n_classes = int(probe_labels.max()) + 1
-    seeds = [key(seed, "split of the probes", number) for number in range(settings.splits)]
-    anchors = [split_probes(n_classes, settings.anchor_share, split)[0] for split in seeds]
-    sweeps = [_Sweep(probes, probe_labels, unsorted, anchors[s], settings, seeds[s]) for s in range(len(seeds))]
-    # Lines 5 to 8: the main loop. Beyond half the number of pictures a kind would have less than two.
-    largest = min(settings.max_kinds, len(unsorted_features) // 2)
-    with progress.step("Counting new kinds", (largest + 1) * len(sweeps)) as step:
-        measured = np.mean([sweep.measure(largest, step) for sweep in sweeps], axis=0)
-    curve = [Point(k, float(accuracy), float(index)) for k, (accuracy, index) in enumerate(measured)]
-    # Line 10: both optima and their mean, rounded up.
-    k_accuracy, k_index = _optima(curve, settings)
-    k_mean = math.ceil((k_accuracy + k_index) / 2)
-    # Line 10, end, and line 12: k-means again with that number, and outliers dropped.
-    answers = sorted(sweep.remaining(sweep.cluster(k_mean)) for sweep in sweeps)
-    return Count(answers[len(answers) // 2], k_accuracy, k_index, k_mean, tuple(answers), tuple(curve))
+    # Beyond half the number of pictures a kind would have less than two.
+    largest = min(settings.max_kinds, len(unsorted) // 2)
+    if settings.estimator == "labelled":
+        return _by_labelled(probes, probe_labels, unsorted, largest, settings, seed)
+    divisions = divide(int(probe_labels.max()) + 1, settings, seed, groups)
+    swept = []
+    with progress.step("Counting new kinds", len(divisions)) as step:
+        for division in divisions:
+            swept.append(_sweep(probes, probe_labels, unsorted, division, largest, settings))
+            step.advance()
+    return _answer(swept, settings, seed)
 
 
-def split_probes(n_classes: int, anchor_share: float, seed: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Split probe classes into anchors and validation classes, at least one of each."""
+def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> list[int] | None:
+    """Return which known kinds are kept from training to be probes; None if there are too few to spare any."""
+    if settings.probes != "auto":
+        chosen = [i for i, name in enumerate(classes) if any(fnmatchcase(name, mask) for mask in settings.probes)]
+        idle = [mask for mask in settings.probes if not any(fnmatchcase(name, mask) for name in classes)]
+        if idle or len(chosen) < 2:
+            missing = f"{idle[0]!r} is none of the {len(classes)} known kinds" if idle else "one probe kind is too few"
+            raise DataError(f"count.probes: {missing}.", hint=f"They are called {', '.join(classes[:3])} and so on.")
+        return chosen
+    if len(classes) < settings.enough:
+        return None
+    number = min(max(5, round(settings.probe_share * len(classes))), len(classes) - 2)
+    order = generator(seed, "probe kinds").permutation(len(classes))
+    return sorted(order[:number].tolist())
+
+
+def in_words(count: Mapping[str, Any]) -> str:
+    """Return the number and how sure it is, from what `Count.to_dict` gave."""
+    if count["confidence"] is None:
+        return f"New kinds: {count['k']} (by the accuracy on the known ones)."
+    low, high = count["low"], count["high"]
+    between = f"{low} to {high}" if high > low else f"{low}"
+    return (
+        f"New kinds: {count['k']}; {between} with {count['confidence']:.0%} confidence (of clusters beside the probes, "
+        f"their accuracy asks for {count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
+    )
+
+
+def divide(n_classes: int, settings: CountSettings, seed: int, groups: Sequence[str] | None = None) -> list[Division]:
+    """Return random divisions of the probe kinds into anchors and validation, at least one of each (line 2)."""
     if n_classes < 2:
         raise DataError(
             f"Counting needs at least 2 probe kinds, one as an anchor and one to validate; there are {n_classes}.",
             hint="Give more known kinds, or say the number of new ones with --kinds.",
         )
-    order = generator(seed, "probes").permutation(n_classes)
-    anchors = min(max(1, round(anchor_share * n_classes)), n_classes - 1)
-    return tuple(sorted(order[:anchors].tolist())), tuple(sorted(order[anchors:].tolist()))
+    parts = [np.arange(n_classes)]
+    if groups is not None:
+        parts = [np.flatnonzero(np.array(groups) == group) for group in dict.fromkeys(groups)]
+        parts = [part for part in parts if len(part) > 1] or [np.arange(n_classes)]
+    divisions = []
+    for number in range(math.ceil(settings.splits / len(parts)) * len(parts)):
+        part, own = parts[number % len(parts)], key(seed, "division of the probes", number)
+        order = generator(own, "probes").permutation(part)[: settings.probes_at_once].tolist()
+        anchors = min(max(1, round(settings.anchor_share * len(order))), len(order) - 1)
+        divisions.append(Division(tuple(sorted(order[:anchors])), tuple(sorted(order[anchors:])), own))
+    return divisions
 
 
 def _prepared(
     probes: NDArray[np.float32], unsorted: NDArray[np.float32], settings: CountSettings
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the features as the sweep takes them: of length 1 and in fewer dimensions, where the settings say so."""
     points = np.concatenate([probes, unsorted]).astype(np.float64)
     if settings.unit_length:
         points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
     if settings.dimensions < min(points.shape):
         with one_thread():
-            points = PCA(n_components=settings.dimensions, svd_solver="full").fit_transform(points)
-    return points[: len(probes)], points[len(probes) :]
+            points = PCA(n_components=settings.dimensions, svd_solver="covariance_eigh").fit_transform(points)
+    rows = points.astype(np.float32)
+    return rows[: len(probes)], rows[len(probes) :]
 
 
-def _optima(curve: Sequence[Point], settings: CountSettings) -> tuple[int, int]:
+def _sweep(
+    probes: NDArray[np.float32],
+    probe_labels: NDArray[np.int64],
+    unsorted: NDArray[np.float32],
+    division: Division,
+    largest: int,
+    settings: CountSettings,
+) -> Swept:
+    """Cluster with every K and measure what the validation probes and the unsorted pictures say (lines 5 to 8)."""
+    # Anchors are numbered by their place, validation probes are free as the unsorted are; other probes are left out.
+    used = np.isin(probe_labels, division.anchors + division.validation)
+    labels = probe_labels[used]
+    place = np.full(int(probe_labels.max()) + 1, -1, dtype=np.int64)
+    place[list(division.anchors)] = np.arange(len(division.anchors))
+    points = np.concatenate([probes[used], unsorted])
+    anchors = np.concatenate([place[labels], np.full(len(unsorted), -1, dtype=np.int64)])
+    validation = np.flatnonzero(place[labels] < 0)
+    new = np.arange(len(labels), len(points))
+    # Line 5 and 6: L_r + K clusters for all K, from the largest down.
+    classes = len(division.anchors) + len(division.validation)
+    counts = [classes + k for k in range(largest + 1)]
+    clusterings = kmeans_sweep(points, counts, seed=division.seed, anchors=anchors, restarts=settings.restarts)
+    labellings = [clustering.labels for clustering in clusterings][::-1]
+    # Line 7: ACC on the validation probes, and the index.
+    accuracy = [clustering_accuracy(found[validation], labels[validation]) for found in labellings]
+    asked = new if settings.index_on == "unsorted" else np.concatenate([validation, new])
+    index = validity(
+        settings.index,
+        points[asked],
+        [found[asked] for found in labellings],
+        most=settings.index_sample,
+        seed=division.seed,
+    )
+    found = [_remaining(found, new, validation, len(division.anchors), settings) for found in labellings]
+    return Swept(np.array(accuracy), index.values, float(np.nanmax(index.errors, initial=0)), np.array(found))
+
+
+def _remaining(
+    labels: NDArray[np.int64],
+    new: NDArray[np.int64],
+    validation: NDArray[np.int64],
+    n_anchors: int,
+    settings: CountSettings,
+) -> int:
+    """Return how many clusters the unsorted pictures are in, without those below tau of the largest (line 12)."""
+    clusters = int(labels.max()) + 1
+    mass = np.bincount(labels[new], minlength=clusters)
+    if settings.counted == "beside-known":  # neither anchors' clusters nor those that are mostly validation probes
+        known = np.bincount(labels[validation], minlength=clusters)
+        mass = np.where((np.arange(clusters) >= n_anchors) & (mass > known), mass, 0)
+    return int((mass >= max(1.0, settings.tau * mass.max())).sum())
+
+
+def _answer(swept: Sequence[Swept], settings: CountSettings, seed: int) -> Count:
+    """Find the optima of each division, and from all of them the answer and its interval (lines 10 to 12)."""
+    optima = np.array([_optima(each, settings) for each in swept])  # K_a, K_v
+    # Line 10: the mean of both, and the clustering with that K, which the sweep has already; line 12: what remains.
+    means = np.array([_rounded(pair.mean(), settings) for pair in optima])
+    answers = np.array([each.found[k] for each, k in zip(swept, means, strict=True)])
+    k = _rounded(float(answers.mean()), settings)
+    low, high = _interval(swept, optima, answers, settings, seed)
+    curve = _curve(swept)
+    k_accuracy, k_index, k_mean = (int(np.median(values)) for values in (*optima.T, means))
+    return Count(
+        k=k,
+        low=min(low, k),
+        high=max(high, k),
+        confidence=settings.confidence,
+        k_accuracy=k_accuracy,
+        k_index=k_index,
+        k_mean=k_mean,
+        answers=tuple(answers.tolist()),
+        curve=curve,
+        index_error=max(each.index_error for each in swept),
+        remarks=_remarks(curve, k_accuracy, k_index),
+    )
+
+
+def _optima(swept: Swept, settings: CountSettings) -> tuple[int, int]:
     """Return the K that is best by ACC and the K that is best by the index (line 10); ties go to the largest K.
 
     Where known kinds fall apart, by more than `decline` of the accuracy, K is too large whatever the index says: it is
-    asked about the other K only. Accuracies within `tolerance` of the best are ties, and probes that f was trained on
-    give long ones: the largest K is taken whose index is within `index_tolerance` of the best among them.
+    asked about the other K only. Accuracies within `tolerance` of the best are ties, and often there are many: beyond
+    the right K other kinds are cut up first. Of them the largest K is taken whose index is within `index_tolerance` of
+    the best among them.
     """
-    best = max(point.accuracy for point in curve)
-    plausible = [point for point in curve if point.accuracy >= best - settings.decline]
-    k_index = max(plausible, key=lambda point: (point.index, point.k if point.index > UNDEFINED else -point.k)).k
-    ties = [point for point in curve if point.accuracy >= best - settings.tolerance]
-    highest = max(point.index for point in ties)
-    least = highest - settings.index_tolerance * abs(highest)
-    return max(point.k for point in ties if point.index >= least), k_index
+    best = swept.accuracy.max()
+    plausible = swept.accuracy >= best - settings.decline
+    ties = swept.accuracy >= best - settings.tolerance
+    index = np.where(np.isnan(swept.index), -np.inf, swept.index)
+    highest = index[ties].max()
+    least = highest - settings.index_tolerance * abs(highest) if np.isfinite(highest) else -np.inf
+    k_accuracy = int(np.flatnonzero(ties & (index >= least))[-1])
+    if not np.isfinite(index[plausible]).any():  # a single cluster, whatever K: nothing tells against the fewest
+        return k_accuracy, 0
+    return k_accuracy, int(np.flatnonzero(plausible & (index == index[plausible].max()))[-1])
 
 
-class _Sweep:
-    """The points of Algorithm 2 with one split of the probes, and what is asked of each K."""
+def _rounded(k: float, settings: CountSettings) -> int:
+    return math.ceil(k) if settings.rounding == "up" else math.floor(k + 0.5)
 
-    def __init__(
-        self,
-        probes: NDArray[np.float64],
-        probe_labels: NDArray[np.int64],
-        unsorted: NDArray[np.float64],
-        anchor_classes: Sequence[int],
-        settings: CountSettings,
-        seed: int,
-    ) -> None:
-        self.points = np.concatenate([probes, unsorted])
-        self.unsorted = np.arange(len(self.points)) >= len(probes)
-        self.n_probe_classes = int(probe_labels.max()) + 1
-        self.n_anchor_classes = len(anchor_classes)
-        number = np.full(self.n_probe_classes, -1, dtype=np.int64)
-        number[list(anchor_classes)] = np.arange(len(anchor_classes))
-        self.anchors = np.full(len(self.points), -1, dtype=np.int64)
-        self.anchors[: len(probe_labels)] = number[probe_labels]
-        self.validation = ~self.unsorted & (self.anchors < 0)
-        self.validation_labels = probe_labels[self.validation[: len(probe_labels)]]
-        self.settings = settings
-        self.seed = seed
 
-    def cluster(self, k: int) -> Clustering:
-        """Run constrained k-means with L_r + K clusters (line 6)."""
-        total = self.n_probe_classes + k
-        restarts = self.settings.restarts
-        return kmeans(self.points, total, seed=self.seed, anchors=self.anchors, restarts=restarts)
+def _interval(
+    swept: Sequence[Swept], optima: NDArray[np.int64], answers: NDArray[np.int64], settings: CountSettings, seed: int
+) -> tuple[int, int]:
+    """Return an interval of numbers of kinds: what either optimum alone would say, averaged over divisions drawn again.
 
-    def measure(self, largest: int, step: Step) -> NDArray[np.float64]:
-        """Return ACC on the validation probes and the silhouette on the unsorted for K = 0..largest (lines 5 to 8)."""
-        accuracies, labellings = [], []
-        for k in range(largest + 1):
-            labels = self.cluster(k).labels
-            accuracies.append(clustering_accuracy(labels[self.validation], self.validation_labels))
-            labellings.append(labels[self.unsorted])
-            step.advance(note=f"K = {k}")
-        indices = np.full(largest + 1, UNDEFINED)
-        defined = [k for k, labels in enumerate(labellings) if 1 < len(np.unique(labels)) < len(labels)]
-        if defined:
-            # All K at once: the distances do not depend on it.
-            indices[defined] = silhouettes(self.points[self.unsorted], [labellings[k] for k in defined])
-        return np.stack([np.array(accuracies), indices], axis=1)
+    It is narrow when both optima agree in all divisions, and wide when they disagree or hang on the division.
+    """
+    either = np.array([each.found[pair] for each, pair in zip(swept, optima, strict=True)])
+    least = np.minimum(either.min(axis=1), answers)
+    most = np.maximum(either.max(axis=1), answers)
+    drawn = generator(seed, "bootstrap").integers(0, len(swept), (BOOTSTRAPS, len(swept)))
+    tail = (1 - settings.confidence) / 2
+    low = np.quantile(least[drawn].mean(axis=1), tail)
+    high = np.quantile(most[drawn].mean(axis=1), 1 - tail)
+    return math.floor(low + 1e-9), math.ceil(high - 1e-9)
 
-    def remaining(self, final: Clustering) -> int:
-        """Return how many clusters count as new kinds (line 12).
 
-        Anchors' clusters are known kinds. Of the others one counts if most of it is unsorted and its unsorted
-        pictures are at least tau of the largest's.
-        """
-        mass = np.bincount(final.labels[self.unsorted], minlength=len(final.centres))
-        known = np.bincount(final.labels[self.validation], minlength=len(final.centres))
-        new = (np.arange(len(final.centres)) >= self.n_anchor_classes) & (mass > known)
-        threshold = self.settings.tau * mass[new].max(initial=0)
-        return int((new & (mass >= max(threshold, 1))).sum())
+def _curve(swept: Sequence[Swept]) -> tuple[Point, ...]:
+    accuracy, index, found = (np.stack([getattr(s, name) for s in swept]) for name in ("accuracy", "index", "found"))
+    points = []
+    for k in range(accuracy.shape[1]):
+        defined = index[:, k][~np.isnan(index[:, k])]
+        mean, spread = (float(defined.mean()), float(defined.std())) if len(defined) else (math.nan, math.nan)
+        points.append(
+            Point(k, float(accuracy[:, k].mean()), float(accuracy[:, k].std()), mean, spread, float(found[:, k].mean()))
+        )
+    return tuple(points)
+
+
+def _remarks(curve: Sequence[Point], k_accuracy: int, k_index: int) -> tuple[str, ...]:
+    """Return what a person should know of the curves, in words."""
+    remarks = []
+    accuracies = [point.accuracy for point in curve]
+    if max(accuracies) - min(accuracies) < FLAT:
+        remarks.append("The accuracy on the probe kinds hardly depends on K: it says little about the number.")
+    if abs(k_accuracy - k_index) > max(3, (k_accuracy + k_index) / 4):
+        remarks.append(
+            f"The two curves disagree: the accuracy on the probe kinds is best at K = {k_accuracy}, the index of the "
+            f"unsorted pictures at {k_index}."
+        )
+    if len(curve) > 1 and max(k_accuracy, k_index) == curve[-1].k:
+        remarks.append(
+            f"A curve is still at its best at K = {curve[-1].k}, the largest tried: there may be more kinds."
+        )
+    return tuple(remarks)
+
+
+def _by_labelled(
+    probes: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    unsorted: NDArray[np.float32],
+    largest: int,
+    settings: CountSettings,
+    seed: int,
+) -> Count:
+    """Return the estimate of generalized category discovery: plain k-means on all, K by the labelled pictures' ACC.
+
+    The K that maximises that accuracy is searched by Brent's method between no and `largest` new kinds.
+    """
+    points, classes = np.concatenate([probes, unsorted]), int(labels.max()) + 1
+    tried: dict[int, Point] = {}
+
+    def loss(k: float) -> float:
+        number = round(k)
+        if number not in tried:
+            found = kmeans(points, classes + number, seed=seed, restarts=settings.restarts).labels
+            new = np.arange(len(labels), len(points))
+            remaining = _remaining(found, new, new[:0], 0, settings)
+            accuracy = clustering_accuracy(found[: len(labels)], labels)
+            tried[number] = Point(number, accuracy, 0.0, math.nan, math.nan, float(remaining))
+        return -tried[number].accuracy
+
+    minimize_scalar(loss, bounds=(0, largest), method="bounded", options={"xatol": 0.5})
+    curve = tuple(tried[k] for k in sorted(tried))
+    best = max(curve, key=lambda point: (point.accuracy, point.k)).k
+    remark = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
+    return Count(best, best, best, math.nan, best, best, best, (best,), curve, 0.0, (remark,), estimator="labelled")

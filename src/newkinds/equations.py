@@ -204,7 +204,14 @@ def silhouette_samples(x: Tensor | NDArray[Any], labels: Labels, chunk: int | No
 
     Returns float64 (N,) on the device of x, in [-1, 1]; 0 for a sample alone in its cluster, and where a = b = 0.
     """
-    return _silhouette_values(x, [labels], chunk)[0]
+    x = torch.as_tensor(x).detach().to(torch.float64)
+    if chunk is not None and chunk < 1:
+        raise UsageError(f"chunk={chunk} should be >= 1.", hint="Leave it out to have it chosen.")
+    own, sizes = _clusters(x, labels)
+    between = Distances(x)
+    step = chunk or max(1, _BLOCK // max(1, len(x)))
+    pieces = [slice(start, start + step) for start in range(0, len(x), step)]
+    return torch.cat([_silhouette_part(between.to(rows, _BLOCK), own, own[rows], sizes) for rows in pieces])
 
 
 def silhouette(
@@ -224,32 +231,6 @@ def silhouette(
         raise unknown_name("reduction", reduction, ("mean", "sum"))
     values = silhouette_samples(x, labels, chunk)
     return float(values.mean() if reduction == "mean" else values.sum())
-
-
-def silhouettes(x: Tensor | NDArray[Any], labellings: Sequence[Labels], chunk: int | None = None) -> list[float]:
-    """Return the mean silhouette of each of several clusterings of x, the distances computed once for all (Eq. 8).
-
-    x, chunk: as in `silhouette_samples`. labellings: each as `labels` there.
-
-    Returns one number in [-1, 1] for each, equal to `silhouette` of it.
-    """
-    return [float(values.mean()) for values in _silhouette_values(x, labellings, chunk)]
-
-
-def _silhouette_values(x: Tensor | NDArray[Any], labellings: Sequence[Labels], chunk: int | None) -> list[Tensor]:
-    x = torch.as_tensor(x).detach().to(torch.float64)
-    if chunk is not None and chunk < 1:
-        raise UsageError(f"chunk={chunk} should be >= 1.", hint="Leave it out to have it chosen.")
-    clusters = [_clusters(x, labels) for labels in labellings]
-    between = Distances(x)
-    step = chunk or max(1, _BLOCK // max(1, len(x)))
-    parts: list[list[Tensor]] = [[] for _ in clusters]
-    for start in range(0, len(x), step):
-        rows = slice(start, start + step)
-        distances = between.to(rows, _BLOCK)
-        for part, (own, sizes) in zip(parts, clusters, strict=True):
-            part.append(_silhouette_part(distances, own, own[rows], sizes))
-    return [torch.cat(part) for part in parts]
 
 
 def _clusters(x: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:

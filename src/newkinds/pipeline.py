@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
-from newkinds.count import count_kinds
+from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discover import cluster
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
@@ -34,7 +34,6 @@ from newkinds.parallel import is_writer, make_accelerator
 from newkinds.predict import MODEL, kinds_csv, prototypes
 from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
-from newkinds.randomness import generator
 from newkinds.resolve import resolved, why_loss
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
@@ -96,15 +95,14 @@ class Pipeline:
 
         With few known kinds, or none to be counted, f needs them all: then the probes are the same kinds.
         """
-        settings, n_classes = self.settings.count, len(self.known.classes)
-        if self.settings.kinds != "auto" or self.weights is not None or n_classes < settings.enough:
+        if self.settings.kinds != "auto":
             return self.known, self.known
-        n_probes = min(max(5, round(settings.probe_share * n_classes)), n_classes - 2)
-        order = generator(self.settings.seed, "probe kinds").permutation(n_classes)
-        return (
-            self.known.with_classes(sorted(order[n_probes:].tolist())),
-            self.known.with_classes(sorted(order[:n_probes].tolist())),
-        )
+        chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
+        given = self.weights is not None  # f is not trained here: what it was trained on is not known
+        if chosen is None or (given and self.settings.count.probes == "auto"):
+            return self.known, self.known
+        others = sorted(set(range(len(self.known.classes))) - set(chosen))
+        return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
 
     def network(self) -> Network:
         """Train f on the known kinds, or take it from the run or from the weights given."""
@@ -124,9 +122,19 @@ class Pipeline:
         return features
 
     def kinds(self, network: Network) -> int:
-        """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
+        """Return the number of kinds to look for: the one asked for, or Algorithm 2's estimate."""
         if self.settings.kinds != "auto":
             return self.settings.kinds
+        k: int = self.count(network)["k"]
+        if k < 2:
+            raise DataError(
+                f"The estimate is {k} new kinds: the unsorted pictures look like one kind, or known.",
+                hint="Look at count.json, and say the number with --kinds if you know better.",
+            )
+        return k
+
+    def count(self, network: Network) -> dict[str, Any]:
+        """Return what count.json holds, Algorithm 2's estimate, made first if it is not there yet."""
         if not self.run.has("count.json"):
             probes, unsorted = (
                 self.features(network, "probes", self.probes),
@@ -135,25 +143,31 @@ class Pipeline:
             if is_writer():
                 self._count(probes, unsorted)
             self.run.sync()
-        count = self.run.get_json("count.json")
-        self.progress.say(
-            f"New kinds: {count['k']} (accuracy on the probes says {count['k_accuracy']}, silhouette "
-            f"{count['k_index']})."
-        )
-        if count["k"] < 2:
-            raise DataError(
-                f"The estimate is {count['k']} new kinds: the unsorted pictures look like one kind, or known.",
-                hint="Look at count.json, and say the number with --kinds if you know better.",
-            )
-        return int(count["k"])
+        count: dict[str, Any] = self.run.get_json("count.json")
+        self.progress.say(in_words(count))
+        for remark in count["remarks"]:
+            self.progress.warn(remark)
+        return count
 
     def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
         """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json."""
         assert self.probes.labels is not None
         settings, seed = self.settings.count, self.settings.seed
-        found = count_kinds(probes, self.probes.labels, unsorted, settings, seed=seed, progress=self.progress)
-        held_out = self.probes is not self.known
-        self.run.put_json("count.json", {**found.to_dict(), "probes_held_out_of_training": held_out})
+        groups = None
+        if settings.probe_groups == "apart":
+            groups = [name.split("/")[0] if "/" in name else "" for name in self.probes.classes]
+        found = count_kinds(
+            probes, self.probes.labels, unsorted, settings, groups=groups, seed=seed, progress=self.progress
+        )
+        values = found.to_dict()
+        if self.weights is None and self.probes is self.known:
+            remark = (
+                f"All {len(self.known.classes)} known kinds were learnt and are the probes as well, being fewer than "
+                f"count.enough = {settings.enough}: the network tells them apart better than it does new kinds."
+            )
+            values["remarks"] = [*values["remarks"], remark]
+        values["probes"] = list(self.probes.classes)
+        self.run.put_json("count.json", values)
 
     def cluster(self, network: Network, kinds: int) -> None:
         """Run Algorithm 1 and keep the model, the probabilities and kinds.csv."""

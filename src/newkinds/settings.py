@@ -89,18 +89,32 @@ class Pretrain(Optimiser):
 class Count(Section):
     """Estimating the number of new kinds (Algorithm 2)."""
 
+    # "probes": Algorithm 2. "labelled": that of generalized category discovery, by the accuracy on all known kinds
+    estimator: Literal["probes", "labelled"] = "probes"
     max_kinds: int = Field(100, ge=1)  # K_max, the paper's
+    # Which known kinds are the probes: by number, see below; or by name, with * for any letters
+    probes: Literal["auto"] | Annotated[tuple[str, ...], Field(min_length=1)] = "auto"
     probe_share: float = Field(0.2, gt=0, lt=1)  # of the known kinds, kept from training when there are enough
     enough: int = Field(20, ge=4)  # known kinds; with fewer, all are both trained on and used as probes
+    # Probes whose names differ behind the first "/" only: in one clustering with the others, or in one of their own
+    probe_groups: Literal["together", "apart"] = "together"
+    probes_at_once: int = Field(30, ge=2)  # in one clustering; of more, some are drawn each time
     anchor_share: float = Field(0.8, gt=0, lt=1)  # of the probe kinds; the paper's 4:1
-    splits: int = Field(4, ge=1)  # random divisions into anchors and validation that the curves are averaged over
-    restarts: int = Field(5, ge=1)  # of each constrained k-means
+    splits: int = Field(10, ge=1)  # random divisions into anchors and validation, or more to have all groups as often
+    restarts: int = Field(3, ge=1)  # of each constrained k-means; the authors' 10
     tolerance: float = Field(0.02, ge=0, le=1)  # accuracies this close to the best count as equal; the paper's is 0
     index_tolerance: float = Field(0.05, ge=0, le=1)  # share of the index that decides between equal accuracies
     decline: float = Field(0.1, ge=0, le=1)  # of the accuracy, beyond which K is too large; the paper's is 1: never
+    index: Literal["silhouette", "dunn", "davies-bouldin", "calinski-harabasz"] = "silhouette"  # the paper's
+    index_on: Literal["unsorted", "validation-too"] = "unsorted"  # the paper's; the authors' is the other
+    index_sample: int = Field(10_000, ge=100)  # of more points than this, so many are drawn for the index
+    rounding: Literal["nearest", "up"] = "nearest"  # of means; the authors': up
     unit_length: bool = True  # features scaled to length 1; the paper's are raw
     dimensions: int = Field(32, ge=2)  # features reduced to by PCA: the silhouette drowns in idle dimensions
-    tau: float = Field(0.01, ge=0, lt=1)  # clusters below this share of the largest are dropped; the paper's 1 %
+    # Which clusters count: those that unsorted pictures are in, the paper's; or without those of known kinds
+    counted: Literal["all", "beside-known"] = "all"
+    tau: float = Field(0.1, ge=0, lt=1)  # clusters below this share of the largest are dropped; the paper's is .01
+    confidence: float = Field(0.8, gt=0, lt=1)  # with which the interval is to hold the truth
 
 
 class Initialise(Section):

@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from newkinds.count import Count, Point
 from newkinds.images.imageset import Skipped
 from newkinds.report import ReportData
 
@@ -73,14 +74,7 @@ def build(
         "features": (rng.normal(size=(k, 6))[kinds] * 6 + rng.normal(size=(n, 6))).astype(np.float32),
         "truth": tuple(f"class {kind}" for kind in kinds) if with_truth else None,
         "history": history(with_truth),
-        "count": {
-            "k": k,
-            "k_accuracy": k,
-            "k_index": k + 1,
-            "curve": [
-                {"k": i, "accuracy": 1 / (1 + abs(i - k)), "index": 0.2 - 0.01 * abs(i - k - 1)} for i in range(9)
-            ],
-        },
+        "count": counted(k),
         "scores": {"acc": 0.93, "nmi_geometric": 0.871, "ari": 0.852, "kmeans_acc": 0.8} if with_truth else None,
         "settings": {"variant": "pi", "discover": {"epochs": 60, "rates": [0.1, 0.01], "augment": {"flip": False}}},
         "seed": seed,
@@ -89,6 +83,13 @@ def build(
         "known_classes": ("cat", "dog"),
     }
     return ReportData(**(fields | more))
+
+
+def counted(k: int) -> dict[str, Any]:
+    """Return what Algorithm 2 might have found."""
+    curve = [Point(i, 1 / (1 + abs(i - k)), 0.02, 0.2 - 0.01 * abs(i - k - 1), 0.005, float(i)) for i in range(9)]
+    remarks = ("The curves are <made up>.",)
+    return Count(k, k - 1, k + 2, 0.8, k, k + 1, k, (k,) * 10, tuple(curve), 0.0, remarks).to_dict()
 
 
 class Screen:

@@ -78,10 +78,16 @@ def test_no_records_no_charts() -> None:
     assert count_charts({"k": 3}) == []
 
 
-def test_count_charts_show_the_chosen_number_and_their_best() -> None:
-    curve = [{"k": k, "accuracy": 1 - abs(k - 3) / 10, "index": {0: None, 1: -1}.get(k, 0.1 * k)} for k in range(6)]
-    accuracy, index = count_charts({"k": 4, "k_accuracy": 3, "k_index": 5, "curve": curve})
-    assert (accuracy.guides, accuracy.focus) == ((Guide(4.0, "chosen 4"),), 3.0)
+def test_count_charts_show_the_chosen_number_their_best_and_their_spread() -> None:
+    curve = [{"k": k, "accuracy": 1 - abs(k - 3) / 10, "index": 0.1 * k if k > 1 else None} for k in range(6)]
+    curve = [{**row, "accuracy_spread": 0.1, "index_spread": None} for row in curve]
+    accuracy, index = count_charts({"k": 4, "k_mean": 4, "k_accuracy": 3, "k_index": 5, "curve": curve})
+    assert (accuracy.guides, accuracy.focus) == ((Guide(4.0, "mean of both: 4"),), 3.0)
     assert accuracy.spotlight(accuracy.lines[0]) == (3.0, 1.0)
-    assert index.lines[0].points[0][0] == 2.0  # none for 0, a stand-in for 1
-    assert index.at(5) == "5 kinds"
+    assert accuracy.lines[0].band[3] == pytest.approx((3, 0.9, 1.1))
+    assert svg(accuracy).count('class="band line0"') == 1
+    assert frame(accuracy).y1 >= 1.1  # the spread lies inside
+    assert index.lines[0].points[0][0] == 2.0
+    assert not index.lines[0].band
+    assert "band" not in svg(index)
+    assert index.at(5) == "5 new clusters"

@@ -61,8 +61,10 @@ def test_page_says_what_was_found(make_data: Any, tmp_path: Path) -> None:
         "15 pictures",
         "93.0%",
         "0.871",
-        "best at 4 kinds",
-        "chosen 4",
+        "best at 4 new clusters",
+        "mean of both: 4",
+        "between 3 and 6 with 80% confidence.",
+        "The curves are <made up>.",
     ):
         assert words in text
     for words in ("discover.augment", "0.1, 0.01", "broken.png", "the file ends early", "cat", "class 2", "1.2.3"):
@@ -166,12 +168,12 @@ def test_thinned_map_says_so(make_data: Any, tmp_path: Path, monkeypatch: pytest
 
 
 def test_best_is_said_only_where_it_was_measured(make_data: Any, tmp_path: Path) -> None:
-    curve = [{"k": k, "accuracy": 0.5, "index": 0.1} for k in range(4)]
-    count = {"k": 9, "k_accuracy": 2, "k_index": 9, "curve": curve}
-    text = " ".join(write(make_data(10, 2, count=count), tmp_path)[1].text.split())
-    assert "best at 2 kinds" in text
-    assert "best at 3 kinds" not in text
-    assert "at 3 kinds" in text
+    data = make_data(10, 9)
+    data.count.update(k_accuracy=2, curve=data.count["curve"][:4])
+    text = " ".join(write(data, tmp_path)[1].text.split())
+    assert "best at 2 new clusters" in text
+    assert "best at 3 new clusters" not in text
+    assert "at 3 new clusters" in text
 
 
 def test_long_lists_are_cut(make_data: Any, tmp_path: Path) -> None:

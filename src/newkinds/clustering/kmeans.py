@@ -101,7 +101,8 @@ def kmeans_sweep(
     """Cluster points (N, d) into each of several numbers of clusters, from the largest down; yields the best of each.
 
     Every restart is seeded with the largest number and settles. Then it goes down: clusters merge at the least cost,
-    and what is left settles again, which takes few iterations and mostly ends lower than seeds drawn anew do.
+    or but for the first restart at little, and what is left settles again, which takes few iterations and mostly ends
+    lower than seeds drawn anew do.
     The rest is as in `kmeans`.
     """
     counts = sorted(set(n_clusters), reverse=True)
@@ -116,7 +117,7 @@ def kmeans_sweep(
         if k == counts[0]:
             restart.seed(k - restart.k, generator(seed, "k-means", number))
         else:
-            restart.shrink(restart.k - k)
+            restart.shrink(restart.k - k, generator(seed, "merging", number, k) if number else None)
         restart.settle(max_iterations, tolerance)
         if not hold:
             restart.forget()

@@ -249,11 +249,14 @@ class Restart:
 
     # Fewer clusters
 
-    def shrink(self, number: int) -> None:
-        """Merge clusters, each time the two whose merging costs least."""
+    def shrink(self, number: int, random: np.random.Generator | None = None) -> None:
+        """Merge clusters, each time the two whose merging costs least; or with `random`, two of those that cost little.
+
+        Where clusters are far apart, what merges first decides for all that follows: some restarts had better differ.
+        """
         self._recall()
         for _ in range(number):
-            c, partner, last = *self._cheapest(), self.k - 1
+            c, partner, last = *self._cheapest(random), self.k - 1
             members = torch.nonzero(self.labels == c)[:, 0]
             self._join(members, torch.full_like(members, partner))
             self.nearest[members] = math.inf  # how far it is to the new centre will be seen in the next step
@@ -264,11 +267,16 @@ class Restart:
                     values[c] = values[last].clone()
             self.k, self.mass[last], self.dirty[last] = last, 0, False
 
-    def _cheapest(self) -> tuple[int, int]:
-        """Return a cluster, of no anchors, and one to take it in, so that the inertia rises least (Ward's cost)."""
+    def _cheapest(self, random: np.random.Generator | None) -> tuple[int, int]:
+        """Return a cluster, of no anchors, and one to take it in, so that the inertia rises least (Ward's cost).
+
+        random: every cost counts up to twice.
+        """
         classes, centres, mass = self.points.classes, self.centres[: self.k], self.mass[: self.k].double()
         squares = torch.cdist(centres[classes:], centres, compute_mode="donot_use_mm_for_euclid_dist").square()
         cost = squares * mass[classes:, None] * mass / (mass[classes:, None] + mass).clamp_min(1)
+        if random is not None:
+            cost *= torch.from_numpy(1 + random.random(cost.shape)).to(cost)
         cost[torch.arange(len(cost)), torch.arange(classes, self.k)] = math.inf
         goes, stays = divmod(int(cost.argmin()), self.k)
         return goes + classes, stays

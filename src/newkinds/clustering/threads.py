@@ -28,12 +28,10 @@ class Threads:
     """As many threads as torch was told to use, each of them without helpers, while the context lasts.
 
     It may be entered again after it was left; the number stays that of the beginning.
-
-    most: use no more than so many, where each needs much memory.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self.number = min(torch.get_num_threads(), most or torch.get_num_threads())
+    def __init__(self) -> None:
+        self.number = torch.get_num_threads()
         self.libraries = ThreadpoolController()
         self.pool: ThreadPoolExecutor | None = None
 

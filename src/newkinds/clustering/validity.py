@@ -25,8 +25,10 @@ from newkinds.errors import unknown_name
 from newkinds.randomness import generator
 
 _BLOCK = 2**21  # distances held at a time by each thread
+_TABLES = 2**24  # numbers that tables of who is in which cluster may hold at a time: beyond, distances are made again
 
 Labellings = Sequence[NDArray[np.int64]]
+Members = list[tuple[Tensor, Tensor, Tensor]]
 Index = Callable[[Tensor, Labellings, Threads], NDArray[np.float64]]  # values and their errors (M, 2)
 
 
@@ -69,23 +71,40 @@ def validity(
 def _silhouettes(points: Tensor, labellings: Labellings, threads: Threads) -> NDArray[np.float64]:
     """Return the mean of (b - a) / max(a, b) over the points, and its standard error, of each labelling (M, 2)."""
     between = Distances(points)
-    members = [_members(labels, points.dtype) for labels in labellings]
+    found = []
+    for group in _groups(labellings, _TABLES // len(points)):
+        members = [_members(labels, points.dtype) for labels in group]
 
-    def look(rows: slice) -> Tensor:
-        distances = between.to(rows, _BLOCK).T
-        return torch.stack([_moments(distances, of, sizes, own[rows]) for of, sizes, own in members])
+        def look(rows: slice, members: Members = members) -> Tensor:
+            distances = between.to(rows, _BLOCK).T
+            return torch.stack([_moments(distances, of, sizes, own[rows]) for of, sizes, own in members])
 
-    moments = torch.stack(threads.map(look, _pieces(len(points)))).sum(dim=0).numpy()
+        found.append(torch.stack(threads.map(look, _pieces(len(points)))).sum(dim=0))
+    moments = torch.cat(found).numpy()
     mean = moments[:, 0] / len(points)
     spread = np.sqrt(np.maximum(moments[:, 1] / len(points) - mean**2, 0))
     return np.stack([mean, spread / math.sqrt(len(points))], axis=1)
+
+
+def _groups(labellings: Labellings, clusters: int) -> list[Labellings]:
+    """Return the labellings in groups of so many clusters in all, at least one labelling each."""
+    groups: list[list[NDArray[np.int64]]] = []
+    room = 0
+    for labels in labellings:
+        room -= int(labels.max()) + 1
+        if not groups or room < 0:
+            groups.append([])
+            room = clusters - int(labels.max()) - 1
+        groups[-1].append(labels)
+    return list(groups)
 
 
 def _members(labels: NDArray[np.int64], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Return who is in which cluster as ones (N, K), the sizes (K,) and the labels (N,)."""
     own = torch.from_numpy(labels)
     sizes = torch.bincount(own)
-    return torch.nn.functional.one_hot(own).to(dtype), sizes.to(dtype), own
+    table = torch.zeros(len(own), len(sizes), dtype=dtype)
+    return table.scatter_(1, own[:, None], 1), sizes.to(dtype), own
 
 
 def _moments(distances: Tensor, members: Tensor, sizes: Tensor, mine: Tensor) -> Tensor:

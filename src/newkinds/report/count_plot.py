@@ -10,22 +10,26 @@ from matplotlib.figure import Figure
 
 
 def count_plot(count: Mapping[str, Any]) -> bytes:
-    """Return a PNG of accuracy and silhouette against K, with the chosen number marked, from what count.json holds."""
+    """Return a PNG of accuracy and index against K with their spread, from what count.json holds."""
     figure = Figure(figsize=(7, 3.6), dpi=150, layout="constrained")
     left = figure.subplots()
     right = left.twinx()
-    ks = [point["k"] for point in count["curve"]]
-    left.plot(ks, [point["accuracy"] for point in count["curve"]], color="#0072b2")
-    # K = 0 and 1 may have no silhouette; its stand-in of -1 would flatten the rest.
-    shown = [(point["k"], point["index"]) for point in count["curve"] if point["index"] > -1]
-    right.plot([k for k, _ in shown], [index for _, index in shown], color="#d55e00")
-    left.axvline(count["k"], color="#444444", linestyle="--", linewidth=1)
-    left.set_title(f"{count['k']} new kinds", loc="left")
-    left.set_xlabel("number of new kinds, K")
-    left.set_ylabel("accuracy on the probes", color="#0072b2")
-    right.set_ylabel("silhouette of the unsorted", color="#d55e00")
-    for axis in (left, right):
+    curves = (
+        (left, "accuracy", "accuracy on the probes", "#0072b2"),
+        (right, "index", "index of the unsorted", "#d55e00"),
+    )
+    for axis, name, label, colour in curves:
+        shown = [point for point in count["curve"] if point[name] is not None]
+        ks = [point["k"] for point in shown]
+        axis.plot(ks, [point[name] for point in shown], color=colour)
+        low, high = ([point[name] + sign * (point[f"{name}_spread"] or 0) for point in shown] for sign in (-1, 1))
+        axis.fill_between(ks, low, high, color=colour, alpha=0.15, linewidth=0)
+        axis.set_ylabel(label, color=colour)
         axis.spines["top"].set_visible(False)
+    left.axvline(count["k_mean"], color="#444444", linestyle="--", linewidth=1)
+    sure = f", {count['low']} to {count['high']} with {count['confidence']:.0%}" if count["confidence"] else ""
+    left.set_title(f"{count['k']} new kinds{sure}", loc="left")
+    left.set_xlabel("K, clusters beside those of the probe kinds; dashed: the mean of both optima")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()

@@ -15,10 +15,11 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 14, 20, 30  # margins around the plot, for the ax
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: rising x, finite y."""
+    """One curve: rising x, finite y. band: x, least and largest y of its spread, if it has one."""
 
     label: str
     points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def ticks(low: float, high: float, wanted: int = 4) -> tuple[float, ...]:
 def frame(chart: Chart) -> Frame:
     """Return the axes that hold all of a chart's points and guides."""
     xs = [x for line in chart.lines for x, _ in line.points] + [guide.x for guide in chart.guides]
-    ys = [y for line in chart.lines for _, y in line.points]
+    ys = [y for line in chart.lines for _, *some in (*line.points, *line.band) for y in some]
     x0, x1 = min(xs), max(xs)
     if x0 == x1:
         x0, x1 = x0 - 1, x1 + 1
@@ -158,8 +159,11 @@ def chart_json(chart: Chart) -> dict[str, object]:
 
 def _curve(axes: Frame, line: Line, index: int, spot: tuple[float, float]) -> Markup:
     steps = [f"{axes.x(x)} {axes.y(y)}" for x, y in line.points]
+    around = [f"{axes.x(x)} {axes.y(low)}" for x, low, _ in line.band]
+    around += [f"{axes.x(x)} {axes.y(high)}" for x, _, high in reversed(line.band)]
+    band = Markup('<path class="band line{}" d="M{}Z"/>').format(index, "L".join(around)) if around else Markup("")
     dot = Markup('<circle class="dot line{}" cx="{}" cy="{}" r="3"/>').format(index, axes.x(spot[0]), axes.y(spot[1]))
-    return Markup('<path class="curve line{}" d="M{}"/>').format(index, "L".join(steps)) + dot
+    return band + Markup('<path class="curve line{}" d="M{}"/>').format(index, "L".join(steps)) + dot
 
 
 def _guide(axes: Frame, guide: Guide) -> Markup:

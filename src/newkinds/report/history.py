@@ -43,20 +43,20 @@ def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
     charts = []
     for key, title, best in (
         ("accuracy", "Accuracy on the probe kinds", "k_accuracy"),
-        ("index", "Validity index of the rest", "k_index"),
+        ("index", "Index of the unsorted pictures", "k_index"),
     ):
         points = tuple((float(row["k"]), y) for row in rows if (y := _finite(row.get(key))) is not None)
-        if key == "index":  # -1 stands in where no index is defined, and would flatten the rest
-            points = tuple((k, y) for k, y in points if y > -1)
         if not points:
             continue
-        guides = [Guide(k, f"chosen {k:g}") for k in [_finite(count.get("k"))] if k is not None]
+        spread = {float(row["k"]): _finite(row.get(f"{key}_spread")) or 0.0 for row in rows}
+        band = tuple((k, y - spread[k], y + spread[k]) for k, y in points) if any(spread.values()) else ()
+        guides = [Guide(k, f"mean of both: {k:g}") for k in [_finite(count.get("k_mean"))] if k is not None]
         charts.append(
             Chart(
                 f"count-{key}",
                 title,
-                "kinds",
-                (Line(title.split()[0].lower() if key == "accuracy" else "index", points),),
+                "new clusters",
+                (Line(key, points, band),),
                 shares=key == "accuracy",
                 guides=tuple(guides),
                 counts=True,

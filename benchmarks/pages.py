@@ -1,0 +1,103 @@
+"""Put what was measured into the pages that show it: python benchmarks/pages.py.
+
+A page has marks, <!-- NAME --> and <!-- /NAME -->; what stands between them is made from benchmarks/results/ alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from results import RESULTS
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "how-many-kinds.md"
+
+
+def main() -> None:
+    """Make the page again."""
+    PAGE.write_text(rendered(PAGE.read_text()))
+
+
+def rendered(text: str) -> str:
+    """Return the text of the page with its tables made from the result files there are."""
+    for name, (file, make) in TABLES.items():
+        path = RESULTS / f"{file}.json"
+        if not path.exists():
+            continue
+        table = f"<!-- {name} -->\n" + "\n".join(make(json.loads(path.read_text()))) + f"\n<!-- /{name} -->"
+        text = re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda match, table=table: table, text, flags=re.S)
+    return text
+
+
+def alphabets(values: dict[str, Any]) -> list[str]:
+    """Return the table of the paper's appendix with ours beside it."""
+    rows = [row for row in values["runs"] if row["part"] == "omniglot"]
+    lines = [
+        "| alphabet | true | KCL | MCL | DTC, the paper's | ours | 80 % interval |",
+        "|---" * 7 + "|",
+    ]
+    for row in rows:
+        theirs = " | ".join(str(value) for value in row["paper"].values())
+        lines.append(f"| {row['data']} | {row['truth']} | {theirs} | {row['k']} | {row['low']} to {row['high']} |")
+    errors = [np.mean([abs(row["paper"][name] - row["truth"]) for row in rows]) for name in rows[0]["paper"]]
+    errors.append(np.mean([abs(row["k"] - row["truth"]) for row in rows]))
+    held = sum(row["holds"] for row in rows)
+    shown = " | ".join(f"{error:.2f}" for error in errors)
+    return [*lines, f"| mean error | | {shown} | holds the truth in {held} of {len(rows)} |"]
+
+
+def known_numbers(values: dict[str, Any]) -> list[str]:
+    """Return how the estimate fares where the number is known."""
+    lines = [
+        "| data | new kinds | cases | mean error | interval holds the truth | its mean width |",
+        "|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in values["runs"]:
+        if "settings" not in row:
+            name = f"mixtures, {row['data']}" if row["part"] == "mixtures" else row["part"]
+            groups.setdefault((name, str(row["truth"]) if row["part"] != "omniglot" else "20 to 47"), []).append(row)
+    for (name, truth), rows in groups.items():
+        error = np.mean([abs(row["k"] - row["truth"]) for row in rows])
+        width = np.mean([row["high"] - row["low"] for row in rows])
+        held = sum(row["holds"] for row in rows)
+        lines.append(f"| {name} | {truth} | {len(rows)} | {error:.2f} | {held} of {len(rows)} | {width:.1f} |")
+    return lines
+
+
+def speed(values: dict[str, Any]) -> list[str]:
+    """Return the sweep and the single k-means beside others."""
+    lines = [
+        "| sweep of 10,000 x 512, K = 0 to 100 | seconds | scikit-learn's | times faster | largest inertia over "
+        "scikit-learn's | limit, seconds | memory, MB |",
+        "|---" * 7 + "|",
+    ]
+    for name in ("mixture", "cifar100"):
+        part = values[name]
+        seconds = part["seconds"]
+        lines.append(
+            f"| {name} | {np.median(seconds['ours']):.1f} | {seconds['scikit-learn, all K interpolated']:.0f} | "
+            f"{part['times_faster']:.1f} | {max(part['inertia_over_scikit_learns'].values()):.4f} | "
+            f"{part['limit']['seconds']:.1f} | {part['peak_memory_mb_above_the_features']:.0f} |"
+        )
+    fit = values["fit"]
+    lines += ["", "| one k-means, 20,000 x 512, K = 100 | seconds | inertia over the least |", "|---|---|---|"]
+    for name, seconds in fit["seconds"].items():
+        lines.append(f"| {name} | {seconds:.2f} | {fit['mean_inertia_over_the_least'][name]:.4f} |")
+    return lines
+
+
+TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
+    "alphabets": ("estimates", alphabets),
+    "known numbers": ("estimates", known_numbers),
+    "speed": ("sweep", speed),
+}
+
+
+if __name__ == "__main__":
+    main()
