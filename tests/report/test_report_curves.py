@@ -84,9 +84,10 @@ def test_count_charts_show_the_chosen_number_their_best_and_their_spread() -> No
     accuracy, index = count_charts({"k": 4, "k_mean": 4, "k_accuracy": 3, "k_index": 5, "curve": curve})
     assert (accuracy.guides, accuracy.focus) == ((Guide(4.0, "mean of both: 4"),), 3.0)
     assert accuracy.spotlight(accuracy.lines[0]) == (3.0, 1.0)
-    assert accuracy.lines[0].band[3] == pytest.approx((3, 0.9, 1.1))
+    assert accuracy.lines[0].band[3] == pytest.approx((3, 0.9, 1.0))  # a share is 1 at most
+    assert accuracy.lines[0].band[0] == pytest.approx((0, 0.6, 0.8))
     assert svg(accuracy).count('class="band line0"') == 1
-    assert frame(accuracy).y1 >= 1.1  # the spread lies inside
+    assert frame(accuracy).y0 <= 0.6  # the spread lies inside
     assert index.lines[0].points[0][0] == 2.0
     assert not index.lines[0].band
     assert "band" not in svg(index)

@@ -49,14 +49,15 @@ def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
         if not points:
             continue
         spread = {float(row["k"]): _finite(row.get(f"{key}_spread")) or 0.0 for row in rows}
-        band = tuple((k, y - spread[k], y + spread[k]) for k, y in points) if any(spread.values()) else ()
+        low, high = (0.0, 1.0) if key == "accuracy" else (-math.inf, math.inf)
+        band = tuple((k, max(y - spread[k], low), min(y + spread[k], high)) for k, y in points)
         guides = [Guide(k, f"mean of both: {k:g}") for k in [_finite(count.get("k_mean"))] if k is not None]
         charts.append(
             Chart(
                 f"count-{key}",
                 title,
                 "new clusters",
-                (Line(key, points, band),),
+                (Line(key, points, band if any(spread.values()) else ()),),
                 shares=key == "accuracy",
                 guides=tuple(guides),
                 counts=True,
