@@ -173,9 +173,10 @@ class Screen:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Return the address of everything that the browser asked for."""
+        """Return the address of everything that the browser asked for, but for the parts of its own first page."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        sent = [url for url in sent if not url.startswith(("chrome:", "chrome-untrusted:"))]
         return sent + self.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
 
 

@@ -51,7 +51,7 @@ def test_nothing_is_complained_of_and_nothing_leaves(plain: Any) -> None:
     assert plain.complaints() == []
     asked = plain.requests()
     assert any(url.startswith("file:") for url in asked)
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
 @pytest.mark.parametrize("side", [8, 64])
