@@ -43,8 +43,9 @@ def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
 
 @pytest.mark.parametrize("images", [known(), known(channels=1), known(channels=7, embeddings=True)])
 def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
-    # The embedding's scale is a rule of its own, decided from the features; two settings hang on the number of kinds.
-    left = {"kinds", "initialise.scale", "discover.alpha", "discover.consistency"}
+    # The embedding's scale is a rule of its own, decided from the features; two settings hang on the number of kinds,
+    # and which kinds are probes on the seed.
+    left = {"kinds", "count.probes", "initialise.scale", "discover.alpha", "discover.consistency"}
     assert set(autos(resolve(images).model_dump())) <= left
     once = resolve(images)
     assert resolved(once, images, None, False) == once

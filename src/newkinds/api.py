@@ -18,7 +18,6 @@ from newkinds.pipeline import Pipeline, pretrain_run
 from newkinds.predict import MODEL, Predictions, predict
 from newkinds.presets import Preset, layered, preset_for
 from newkinds.progress import QUIET, Progress
-from newkinds.report.count_plot import count_plot
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 from newkinds.runs.weights import clustering_about
@@ -110,9 +109,7 @@ def count(
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, progress)
     try:
-        found = pipeline.count(pipeline.network())
-        pipeline.run.put("count.png", count_plot(found))
-        return found
+        return pipeline.count(pipeline.network())
     finally:
         pipeline.run.close()
 

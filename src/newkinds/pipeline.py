@@ -34,6 +34,7 @@ from newkinds.parallel import is_writer, make_accelerator
 from newkinds.predict import MODEL, kinds_csv, prototypes
 from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
+from newkinds.report.count_plot import count_plot
 from newkinds.resolve import resolved, why_loss
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
@@ -150,7 +151,7 @@ class Pipeline:
         return count
 
     def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
-        """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json."""
+        """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json, and a picture of it."""
         assert self.probes.labels is not None
         settings, seed = self.settings.count, self.settings.seed
         groups = None
@@ -167,6 +168,7 @@ class Pipeline:
             )
             values["remarks"] = [*values["remarks"], remark]
         values["probes"] = list(self.probes.classes)
+        self.run.put("count.png", count_plot(values))
         self.run.put_json("count.json", values)
 
     def cluster(self, network: Network, kinds: int) -> None:

@@ -196,7 +196,7 @@ def test_between_the_results_torch_has_its_threads() -> None:
 
 
 def test_torch_has_its_threads_back_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Restart, number: int) -> None:
+    def fail(self: Restart, number: int, random: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(Restart, "shrink", fail)
