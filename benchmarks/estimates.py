@@ -97,7 +97,7 @@ def mixtures(data: Path | None) -> Iterator[Case]:
     """Yield Gaussians in 16 dimensions that overlap a little, 20 of them known."""
     for kinds in (5, 10, 20, 35, 50):
         for balanced in (True, False):
-            for seed in range(4):
+            for seed in range(2):
                 rng = np.random.default_rng([kinds, balanced, seed])
                 sizes = np.full(20 + kinds, 40) if balanced else rng.integers(10, 101, 20 + kinds)
                 labels = np.repeat(np.arange(20 + kinds), sizes)

@@ -83,7 +83,7 @@ def speed(values: dict[str, Any]) -> list[str]:
         lines.append(
             f"| {name} | {np.median(seconds['ours']):.1f} | {seconds['scikit-learn, all K interpolated']:.0f} | "
             f"{part['times_faster']:.1f} | {max(part['inertia_over_scikit_learns'].values()):.4f} | "
-            f"{part['limit']['seconds']:.1f} | {part['peak_memory_mb_above_the_features']:.0f} |"
+            f"{part['limit']['seconds']:.1f} | {values['memory'][name]:.0f} |"
         )
     fit = values["fit"]
     lines += ["", "| one k-means, 20,000 x 512, K = 100 | seconds | inertia over the least |", "|---|---|---|"]

@@ -3,25 +3,24 @@
 Parts, all or those named: `mixture` and `cifar100` sweep K = 0..100 with 10 restarts over 5,000 unsorted and 5,000
 probe points in 512 dimensions, and take the silhouette of the unsorted ones at every K; scikit-learn does some of the
 K, in turns with ours, and its other times are interpolated. Both cluster all points freely here, scikit-learn having
-no anchors. `fit` is one k-means, 20,000 points, K = 100, beside scikit-learn and faiss, each given the same number of
-restarts and stopped by its own rule. `growth` is one division of Algorithm 2 as it runs, for more points and larger K.
+no anchors. `memory` is the peak of such sweeps, of a process that does nothing else, above what it had with its
+features. `fit` is one k-means, 20,000 points, K = 100, beside scikit-learn and faiss, each stopped by its own rule.
+`growth` is one division of Algorithm 2 as it runs, for more points and for larger K.
 
 The limit of a sweep is the time that the products it made would take at the speed of matrix products measured here.
-Peak memory is that of a process that does nothing else, above what it had with its features. Writes
-benchmarks/results/sweep.json and docs/figures/count-cost.png. Needs the extra `bench`.
+Writes benchmarks/results/sweep.json and docs/figures/count-cost.png. Needs the extra `bench`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import faiss
 import numpy as np
@@ -48,6 +47,7 @@ WEIGHTS = Path(__file__).parent.parent / "weights" / "cifar100-80.safetensors"
 PICTURE = Path(__file__).parent.parent / "docs" / "figures" / "count-cost.png"
 
 Floats = NDArray[np.float32]
+Result = TypeVar("Result")
 
 
 def main() -> None:
@@ -65,6 +65,7 @@ def main() -> None:
         "cifar100": lambda: sweeps("cifar100", chosen.data),
         "fit": one_fit,
         "growth": growth,
+        "memory": lambda: {name: _in_a_process(name, chosen.data) for name in ("mixture", "cifar100")},
     }
     path = RESULTS / "sweep.json"
     values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -77,7 +78,7 @@ def main() -> None:
 # Data
 
 
-def mixture(n: int, kinds: int, d: int = 512, spread: float = 0.15, seed: int = 0) -> tuple[Floats, NDArray[np.int64]]:
+def mixture(n: int, kinds: int, d: int = 512, spread: float = 0.4, seed: int = 0) -> tuple[Floats, NDArray[np.int64]]:
     """Return points of Gaussians of deviation 1 in every direction, and of which each is."""
     rng = np.random.default_rng(seed)
     centres = spread * rng.normal(size=(kinds, d))
@@ -117,11 +118,11 @@ def sweeps(what: str, data: str | None) -> dict[str, Any]:
     points = features(what, data)
     kmeans(points[:500], 5, seed=0, restarts=1)  # to warm up
     KMeans(5, n_init=1).fit(points[:500])
-    own, their, seconds = [], {}, {}
-    for number, k in enumerate(ASKED):
-        if number % 3 == 0:  # at the beginning, amid and at the end
+    own, their, seconds, products = [], {}, {}, 0
+    for k in ASKED:
+        if k in (ASKED[0], ASKED[-1]):  # at the beginning and at the end
             started = time.perf_counter()
-            values = ours(points)
+            values, products = counting_products(lambda: ours(points))
             own.append(time.perf_counter() - started)
             print(what, "ours", own[-1], flush=True)
         started = time.perf_counter()
@@ -129,7 +130,6 @@ def sweeps(what: str, data: str | None) -> dict[str, Any]:
         seconds[k] = time.perf_counter() - started
         print(what, k, seconds[k], values[k], their[k], flush=True)
     whole = float(np.interp(range(LARGEST + 1), ASKED, [seconds[k] for k in ASKED]).sum())
-    products = count_products(lambda: ours(points))
     # Silhouettes: distances among the unsorted points, and their sums over each cluster.
     products += EACH * EACH * (points.shape[1] + sum(COUNTS))
     speed = product_speed(points.shape[1])
@@ -145,12 +145,11 @@ def sweeps(what: str, data: str | None) -> dict[str, Any]:
             "seconds": 2e-9 * products / speed,
             "times_slower_than_it": float(np.median(own)) / (2e-9 * products / speed),
         },
-        "peak_memory_mb_above_the_features": _in_a_process(what, data),
     }
 
 
-def count_products(work: Callable[[], Any]) -> int:
-    """Return how many multiplications of the distances' products some work makes."""
+def counting_products(work: Callable[[], Result]) -> tuple[Result, int]:
+    """Return what some work returns, and how many multiplications the products of its distances took."""
     made = 0
     plain = Points.distances
 
@@ -162,10 +161,10 @@ def count_products(work: Callable[[], Any]) -> int:
 
     Points.distances = counted  # type: ignore[method-assign]
     try:
-        work()
+        result = work()
+        return result, made
     finally:
         Points.distances = plain  # type: ignore[method-assign]
-    return made
 
 
 def product_speed(d: int) -> float:
@@ -183,9 +182,16 @@ def peak(what: str, data: str | None) -> float:
     """Return the peak memory of this process during the sweep above that with the features, in MB."""
     points = features(what, data)
     kmeans(points[:500], 5, seed=0, restarts=1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: the largest size counts from here on
+    before = _memory("VmRSS")
     ours(points)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return _memory("VmHWM") - before
+
+
+def _memory(name: str) -> float:
+    """Return a size of this process in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024
 
 
 def _in_a_process(what: str, data: str | None) -> float:
@@ -196,14 +202,16 @@ def _in_a_process(what: str, data: str | None) -> float:
 # One k-means
 
 
-def one_fit(n: int = 20_000, k: int = 100, restarts: int = 3, turns: int = 5) -> dict[str, Any]:
+def one_fit(n: int = 20_000, k: int = 100, restarts: int = 3, turns: int = 3) -> dict[str, Any]:
     """Compare one k-means with scikit-learn's and faiss's, taking turns."""
     points = mixture(n, k, seed=2)[0]
     ways: dict[str, Callable[[int], float]] = {
         "ours": lambda seed: kmeans(points, k, seed=seed, restarts=restarts).inertia,
-        "ours, overseeded": lambda seed: kmeans(points, k, seed=seed, restarts=1, overseed=1.5).inertia,
+        "ours, 1 restart": lambda seed: kmeans(points, k, seed=seed, restarts=1).inertia,
+        "ours, 1 restart, overseeded": lambda seed: kmeans(points, k, seed=seed, restarts=1, overseed=1.5).inertia,
         "scikit-learn": lambda seed: float(KMeans(k, n_init=restarts, random_state=seed).fit(points).inertia_),
         "faiss": lambda seed: _faiss(points, k, restarts, seed),
+        "faiss, 10 restarts": lambda seed: _faiss(points, k, 10, seed),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     inertia: dict[str, list[float]] = {name: [] for name in ways}
@@ -217,7 +225,7 @@ def one_fit(n: int = 20_000, k: int = 100, restarts: int = 3, turns: int = 5) ->
     return {
         "points": list(points.shape),
         "kinds": k,
-        "restarts": {"ours, overseeded": 1, "others": restarts},
+        "restarts": restarts,
         "seconds": {name: float(np.median(values)) for name, values in seconds.items()},
         "mean_inertia_over_the_least": {name: float(np.mean(values)) / least for name, values in inertia.items()},
     }
