@@ -270,7 +270,7 @@ def draw(values: dict[str, Any]) -> None:
     shown = ((axes[0], "points", "largest_k", 50), (axes[1], "largest_k", "points", 20_000))
     for axis, name, other, value in shown:
         rows = [row for row in values["runs"] if row[other] == value]
-        x, y = np.array([[row[name], row["seconds"]] for row in rows]).T
+        x, y = np.array(sorted([row[name], row["seconds"]] for row in rows)).T
         slope, intercept = np.polyfit(x, y, 1)
         axis.plot([0, x[-1]], [intercept, intercept + slope * x[-1]], color="#999999", linestyle="--", linewidth=1)
         axis.plot(x, y, "o-", color="#0072b2")
