@@ -342,7 +342,7 @@ def test_nearest_against_loops(points: NDArray[Any], centres: NDArray[Any]) -> N
     assert found.dtype == np.int64
     for point, label in zip(points.astype(np.float64), found, strict=True):
         distances = [float(np.sum((point - centre) ** 2)) for centre in centres]
-        assert distances[label] <= min(distances) + 1e-8 * (1 + max(distances))
+        assert distances[label] <= min(distances) + 1e-5 * (1 + max(distances))  # products are in float32
 
 
 def test_nearest_by_hand_and_of_a_clustering() -> None:
