@@ -8,12 +8,12 @@ the table in docs/paper-vs-authors.md from it; --render makes the table alone.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from measure import Rows, measure
+from results import between_marks
 
 from newkinds.presets import find_preset
 from newkinds.runs.folder import flat
@@ -95,10 +95,7 @@ def render(rows: list[dict[str, Any]]) -> None:
         shown = " ".join(f"{round(100 * value, 1) + 0.0:+.1f}" for value in differences) if factor != "ours" else ""
         worst = min(row["worst_acc"] - row["start_acc"] for row in mine)
         lines.append(f"| {factor} | {whose} | {numbers[0]:.3f} | {numbers[1]:.3f} | {shown} | {100 * worst:+.1f} |")
-    if PAGE.exists():
-        text = PAGE.read_text()
-        table = "<!-- table -->\n" + "\n".join(lines) + "\n<!-- /table -->"
-        PAGE.write_text(re.sub(r"<!-- table -->.*<!-- /table -->", lambda match: table, text, flags=re.S))
+    PAGE.write_text(between_marks(PAGE.read_text(), "table", lines))
     print("\n".join(lines))
 
 

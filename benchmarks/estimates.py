@@ -43,11 +43,9 @@ def main() -> None:
     parts = {"omniglot": omniglot, "cifar100": cifar100, "mixtures": mixtures, "digits": digits}
     parser.add_argument("parts", nargs="*", default=[], help="all, if none is named")
     parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="of the section count")
-    parser.add_argument("--name", default="estimates", help="of the result file")
     chosen = parser.parse_args()
-    settings = CountSettings.model_validate(dict(word.split("=") for word in chosen.set))
-    rows = Rows(chosen.name, {"what": "the number of new kinds estimated", "count": settings.model_dump(mode="json")})
+    settings = CountSettings()
+    rows = Rows("estimates", {"what": "the number of new kinds estimated", "count": settings.model_dump(mode="json")})
     for part in chosen.parts or parts:
         for about, probes, labels, unsorted, groups in parts[part](chosen.data):
             if rows.has(part=part, **about):

@@ -6,13 +6,12 @@ A page has marks, <!-- NAME --> and <!-- /NAME -->; what stands between them is 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results import RESULTS
+from results import RESULTS, between_marks
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "how-many-kinds.md"
@@ -27,20 +26,16 @@ def rendered(text: str) -> str:
     """Return the text of the page with its tables made from the result files there are."""
     for name, (file, make) in TABLES.items():
         path = RESULTS / f"{file}.json"
-        if not path.exists():
-            continue
-        table = f"<!-- {name} -->\n" + "\n".join(make(json.loads(path.read_text()))) + f"\n<!-- /{name} -->"
-        text = re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda match, table=table: table, text, flags=re.S)
+        if path.exists():
+            text = between_marks(text, name, make(json.loads(path.read_text())))
     return text
 
 
 def alphabets(values: dict[str, Any]) -> list[str]:
     """Return the table of the paper's appendix with ours beside it."""
     rows = [row for row in values["runs"] if row["part"] == "omniglot"]
-    lines = [
-        "| alphabet | true | KCL | MCL | DTC, the paper's | ours | 80 % interval |",
-        "|---" * 7 + "|",
-    ]
+    sure = f"{100 * values['count']['confidence']:.0f} %"
+    lines = [f"| alphabet | true | KCL | MCL | DTC, the paper's | ours | {sure} interval |", "|---" * 7 + "|"]
     for row in rows:
         theirs = " | ".join(str(value) for value in row["paper"].values())
         lines.append(f"| {row['data']} | {row['truth']} | {theirs} | {row['k']} | {row['low']} to {row['high']} |")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,12 @@ def write_result(name: str, values: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"version": __version__, **_rounded(values)}, indent=2) + "\n")
     print(f"wrote {path}")
+
+
+def between_marks(text: str, name: str, lines: list[str]) -> str:
+    """Return a page's text with lines put between its marks, <!-- NAME --> and <!-- /NAME -->."""
+    block = "\n".join([f"<!-- {name} -->", *lines, f"<!-- /{name} -->"])
+    return re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda match: block, text, flags=re.S)
 
 
 def standard_error(values: NDArray[np.float64]) -> float:

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from memory import in_a_process, peak_growth
 from results import RESULTS, write_result
 from torch import nn
 
@@ -69,7 +67,7 @@ def main() -> None:
             print(rows[f"{case}:{what}"], flush=True)
     memory = before.get("memory", {})
     if not chosen.only or "memory" in chosen.only:
-        above = {kind: _in_a_process(kind, chosen.data) for kind in ("bare", "ours")}
+        above = {kind: in_a_process(__file__, kind, chosen.data) for kind in ("bare", "ours")}
         memory = {"pictures": CIFAR10, "network": "resnet18-slim", "peak_mb_above_the_start": above}
         memory["beyond_the_bare_loop_mb"] = above["ours"] - above["bare"]
         print(memory)
@@ -174,21 +172,7 @@ def peak(kind: str, data: str | None) -> float:
         items = task.batches(0)[:3]
         task.batches = lambda epoch: items
     run = (ours if kind == "ours" else bare)(task)
-    Path("/proc/self/clear_refs").write_text("5")  # Linux: the largest size counts from here on
-    before = _memory("VmRSS")
-    run()
-    return _memory("VmHWM") - before
-
-
-def _memory(name: str) -> float:
-    """Return a size of this process in MB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024
-
-
-def _in_a_process(kind: str, data: str | None) -> float:
-    line = [sys.executable, str(Path(__file__)), "--memory", kind] + (["--data", data] if data else [])
-    return float(json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
+    return peak_growth(run)
 
 
 if __name__ == "__main__":

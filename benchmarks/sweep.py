@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +24,7 @@ import faiss
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from memory import in_a_process, peak_growth
 from numpy.typing import NDArray
 from results import RESULTS, write_result
 from sklearn.cluster import KMeans
@@ -65,7 +64,7 @@ def main() -> None:
         "cifar100": lambda: sweeps("cifar100", chosen.data),
         "fit": one_fit,
         "growth": growth,
-        "memory": lambda: {name: _in_a_process(name, chosen.data) for name in ("mixture", "cifar100")},
+        "memory": lambda: {name: in_a_process(__file__, name, chosen.data) for name in ("mixture", "cifar100")},
     }
     path = RESULTS / "sweep.json"
     values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -182,21 +181,7 @@ def peak(what: str, data: str | None) -> float:
     """Return the peak memory of this process during the sweep above that with the features, in MB."""
     points = features(what, data)
     kmeans(points[:500], 5, seed=0, restarts=1)
-    Path("/proc/self/clear_refs").write_text("5")  # Linux: the largest size counts from here on
-    before = _memory("VmRSS")
-    ours(points)
-    return _memory("VmHWM") - before
-
-
-def _memory(name: str) -> float:
-    """Return a size of this process in MB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024
-
-
-def _in_a_process(what: str, data: str | None) -> float:
-    line = [sys.executable, str(Path(__file__)), "--memory", what] + (["--data", data] if data else [])
-    return float(json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
+    return peak_growth(lambda: ours(points))
 
 
 # One k-means

@@ -373,4 +373,17 @@ def _by_labelled(
     curve = tuple(tried[k] for k in sorted(tried))
     best = max(curve, key=lambda point: (point.accuracy, point.k)).k
     remark = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
-    return Count(best, best, best, math.nan, best, best, best, (best,), curve, 0.0, (remark,), estimator="labelled")
+    return Count(
+        k=best,
+        low=best,
+        high=best,
+        confidence=math.nan,
+        k_accuracy=best,
+        k_index=best,
+        k_mean=best,
+        answers=(best,),
+        curve=curve,
+        index_error=0.0,
+        remarks=(remark,),
+        estimator="labelled",
+    )

@@ -11,6 +11,7 @@ import torch
 from clouds import (
     DTYPES,
     FLOATS,
+    ROUNDING,
     Cloud,
     assert_nearest,
     blobs,
@@ -342,7 +343,7 @@ def test_nearest_against_loops(points: NDArray[Any], centres: NDArray[Any]) -> N
     assert found.dtype == np.int64
     for point, label in zip(points.astype(np.float64), found, strict=True):
         distances = [float(np.sum((point - centre) ** 2)) for centre in centres]
-        assert distances[label] <= min(distances) + 1e-5 * (1 + max(distances))  # products are in float32
+        assert distances[label] <= min(distances) + ROUNDING[points.dtype] * (1 + max(distances))
 
 
 def test_nearest_by_hand_and_of_a_clustering() -> None:

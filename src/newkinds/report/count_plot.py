@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from newkinds.report.history import with_spread
 
 
 def count_plot(count: Mapping[str, Any]) -> bytes:
@@ -19,13 +22,13 @@ def count_plot(count: Mapping[str, Any]) -> bytes:
         (right, "index", "index of the unsorted", "#d55e00"),
     )
     for axis, name, label, colour in curves:
-        shown = [point for point in count["curve"] if point[name] is not None]
-        ks = [point["k"] for point in shown]
-        axis.plot(ks, [point[name] for point in shown], color=colour)
-        low, high = ([point[name] + sign * (point[f"{name}_spread"] or 0) for point in shown] for sign in (-1, 1))
-        axis.fill_between(ks, low, high, color=colour, alpha=0.15, linewidth=0)
+        if places := with_spread(count["curve"], name):
+            ks, values, low, high = zip(*places, strict=True)
+            axis.plot(ks, values, color=colour)
+            axis.fill_between(ks, low, high, color=colour, alpha=0.15, linewidth=0)
         axis.set_ylabel(label, color=colour)
         axis.spines["top"].set_visible(False)
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.axvline(count["k_mean"], color="#444444", linestyle="--", linewidth=1)
     sure = f", {count['low']} to {count['high']} with {count['confidence']:.0%}" if count["confidence"] else ""
     left.set_title(f"{count['k']} new kinds{sure}", loc="left")

@@ -26,8 +26,7 @@ class ReportData:
     truth: the N true kinds, where known.
     history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
         {"stage": "discover", "phase": "main", "epoch": 5, "loss": 0.2, "kl": 0.1, "consistency": 0.1, "changed": 0.02}.
-    count: what Algorithm 2 found, as `Count.to_dict` gives it, or None
-        where the number of kinds was given.
+    count: what Algorithm 2 found, as `Count.to_dict` gives it, or None where the number of kinds was given.
     scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known.
     settings: all values of the run, resolved; tables in tables.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.

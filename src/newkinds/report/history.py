@@ -45,19 +45,18 @@ def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
         ("accuracy", "Accuracy on the probe kinds", "k_accuracy"),
         ("index", "Index of the unsorted pictures", "k_index"),
     ):
-        points = tuple((float(row["k"]), y) for row in rows if (y := _finite(row.get(key))) is not None)
-        if not points:
+        places = with_spread(rows, key)
+        if not places:
             continue
-        spread = {float(row["k"]): _finite(row.get(f"{key}_spread")) or 0.0 for row in rows}
-        low, high = (0.0, 1.0) if key == "accuracy" else (-math.inf, math.inf)
-        band = tuple((k, max(y - spread[k], low), min(y + spread[k], high)) for k, y in points)
+        points = tuple((k, y) for k, y, _, _ in places)
+        band = tuple((k, low, high) for k, _, low, high in places)
         guides = [Guide(k, f"mean of both: {k:g}") for k in [_finite(count.get("k_mean"))] if k is not None]
         charts.append(
             Chart(
                 f"count-{key}",
                 title,
                 "new clusters",
-                (Line(key, points, band if any(spread.values()) else ()),),
+                (Line(key, points, band if any(low < high for _, low, high in band) else ()),),
                 shares=key == "accuracy",
                 guides=tuple(guides),
                 counts=True,
@@ -65,6 +64,17 @@ def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
             )
         )
     return charts
+
+
+def with_spread(rows: Records, key: str) -> list[tuple[float, float, float, float]]:
+    """Return K, the value, and the least and largest value of its spread, where there is a value; a share is 0 to 1."""
+    low, high = (0.0, 1.0) if key == "accuracy" else (-math.inf, math.inf)
+    places = []
+    for row in rows:
+        if (y := _finite(row.get(key))) is not None:
+            spread = _finite(row.get(f"{key}_spread")) or 0.0
+            places.append((float(row["k"]), y, max(y - spread, low), min(y + spread, high)))
+    return places
 
 
 def _chart(
