@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in glibc's malloc.h
 _MOST = 2**31 - 1
@@ -25,3 +26,21 @@ def keep_freed_memory() -> None:
         return
     mallopt(_TRIM_THRESHOLD, _MOST)
     mallopt(_MMAP_THRESHOLD, _MOST)
+
+
+class PeakMemory:
+    """The largest size of this process from now on, where the system tells it (Linux)."""
+
+    def __init__(self) -> None:
+        self.known = True
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # begin anew
+        except OSError:
+            self.known = False
+
+    def megabytes(self) -> float | None:
+        """Return it, or None where it is not known."""
+        if not self.known:
+            return None
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,14 @@ from newkinds.report.kinds import DOUBTFUL, KindSummary, runners_up, summarise_k
 from newkinds.report.palette import mark
 from newkinds.report.sprites import Sprites, make_sprites
 
+COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
+    ("acc", "ACC", text.percent),
+    ("nmi_geometric", "NMI", text.number),
+    ("ari", "ARI", text.number),
+    ("kinds", "Kinds", text.number),
+    ("seconds", "Seconds", text.number),
+    ("megabytes", "Memory, MB", text.number),
+]
 MAX_SKIPPED = 200  # listed by name; the others are counted
 GRID = 10_000  # map coordinates are whole numbers up to this: finer than any screen
 
@@ -71,6 +80,17 @@ class Content:
             return None
         worst = min(used, key=lambda k: k.confidence or 0.0)
         return worst if (worst.confidence or 0.0) < self.mean_confidence - 0.02 or worst.doubtful else None
+
+    @property
+    def shown_method(self) -> str:
+        """The method whose kinds the page shows."""
+        return str(self.data.settings.get("method", "dtc"))
+
+    @property
+    def comparison_columns(self) -> list[tuple[str, str, Callable[[float | None], str]]]:
+        """The columns of the table of methods that have a value: key, label, and how a value is written."""
+        rows = (self.data.comparison or {}).get("methods", [])
+        return [column for column in COMPARED if any(row.get(column[0]) is not None for row in rows)]
 
     @property
     def points_without_picture(self) -> int:

@@ -29,6 +29,8 @@ class ReportData:
     count: what Algorithm 2 found, as `Count.to_dict` gives it, or None where the number of kinds was given.
     scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known.
     settings: all values of the run, resolved; tables in tables.
+    comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
+        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1]}.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
     """
 
@@ -48,6 +50,7 @@ class ReportData:
     skipped: tuple[Skipped, ...]
     known_classes: tuple[str, ...]
     choice: dict[str, Any] | None = None
+    comparison: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)

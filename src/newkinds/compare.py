@@ -1,0 +1,226 @@
+"""Several methods on the same pictures, one f for all of them: a table, and where they agree."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed, parallel_config
+
+from newkinds import api
+from newkinds.equations import clustering_accuracy
+from newkinds.errors import RunError, UsageError, unknown_name
+from newkinds.evaluate import score
+from newkinds.finished import read_result, report_data, run_truth
+from newkinds.memory import PeakMemory
+from newkinds.methods import METHODS
+from newkinds.pipeline import NETWORK
+from newkinds.progress import QUIET, Progress
+from newkinds.report import write_report
+from newkinds.runs import RunFolder
+from newkinds.runs.files import write_atomic
+from newkinds.settings import Settings
+
+ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
+BACKENDS = ("loky", "threading", "dask", "ray")
+SCORES = ("acc", "nmi_geometric", "ari")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What several methods found.
+
+    path: the folder. methods: a row for each, with the mean and the standard deviation over the seeds of every score
+    (where the truth is known), of the number of kinds, of seconds and of megabytes. agreement: how far two methods
+    agree, the share of pictures that both put into the same kinds, matched one to one; mean over the seeds, (M, M).
+    """
+
+    path: Path
+    methods: tuple[dict[str, Any], ...]
+    agreement: tuple[tuple[float, ...], ...]
+
+    @property
+    def page(self) -> Path:
+        """The report."""
+        return self.path / "report" / "index.html"
+
+    def table(self) -> bytes:
+        """Return the rows as CSV."""
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, list(self.methods[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.methods)
+        return buffer.getvalue().encode()
+
+
+def compare(
+    known: api.Source,
+    unsorted: api.Source,
+    *,
+    out: str | Path,
+    methods: Sequence[str] = ("kmeans", "lsc", "mcl", "dtc"),
+    kinds: int | str | None = None,
+    seeds: int = 3,
+    truth: str | Path | None = None,
+    weights: str | Path | None = None,
+    data: str | Path | None = None,
+    settings: Settings | dict[str, Any] | str | Path | None = None,
+    jobs: int = 1,
+    backend: str = "loky",
+    progress: Progress = QUIET,
+) -> Comparison:
+    """Sort the unsorted pictures by several methods, each with several seeds, on one f.
+
+    out: a folder; f is in `f`, every run in METHOD-SEED. The same call again goes on: what is finished is not repeated.
+    seeds: how many, from 0. jobs: runs side by side; backend: what spreads them, one of joblib's by name. The other
+    arguments are those of `discover`.
+    """
+    _check(methods, seeds, jobs, backend)
+    folder = Path(out)
+    chosen = api.combine(settings, {} if kinds is None else {"kinds": kinds})
+    _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
+    if chosen.kinds == "auto":
+        counted = api.count(
+            known, unsorted, out=folder / "f", settings=chosen, weights=weights, data=data, progress=progress
+        )
+        chosen = chosen.with_changes({"kinds": max(2, counted["k"])})
+        weights = weights or folder / "f" / NETWORK
+    elif weights is None and any(METHODS[name].takes_f(chosen) for name in methods):
+        weights = api.pretrain_known(known, out=folder / "f", settings=chosen, data=data, progress=progress)
+    work = [(name, seed) for seed in range(seeds) for name in methods]
+    options = {"truth": truth, "data": data}
+    with progress.step("Comparing", len(work)) as step, parallel_config(backend=_backend(backend)):
+        runs = (
+            delayed(_run)(known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options, jobs)
+            for name, seed in work
+        )
+        for _ in Parallel(n_jobs=jobs, return_as="generator")(runs):
+            step.advance()
+    found = _table(folder, methods, seeds)
+    values = {"methods": found.methods, "agreement": found.agreement}
+    write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
+    write_atomic(folder / "table.csv", found.table())
+    shown = RunFolder.open(folder / f"{'dtc' if 'dtc' in methods else methods[0]}-0")
+    page = report_data(shown, api.unsorted_of(shown, data, progress))
+    write_report(replace(page, title=folder.resolve().name, comparison=values), folder / "report", progress=progress)
+    return found
+
+
+def _check(methods: Sequence[str], seeds: int, jobs: int, backend: str) -> None:
+    for name in methods:
+        if name not in METHODS:
+            raise unknown_name("method", name, METHODS)
+    if len(set(methods)) != len(methods) or not methods:
+        raise UsageError(
+            f"Methods {', '.join(methods) or 'none'}: each should be named once.", hint="`newkinds methods` has them."
+        )
+    if seeds < 1 or jobs < 1:
+        raise UsageError(f"seeds={seeds} and jobs={jobs} should be at least 1.", hint="Leave them out.")
+    if backend not in BACKENDS:
+        raise unknown_name("backend", backend, BACKENDS)
+
+
+def _claim(folder: Path, asked: dict[str, Any]) -> None:
+    """Make the folder, or refuse one that is of something else."""
+    RunFolder.check_writable(folder)
+    file = folder / ASKED
+    if file.exists():
+        before = json.loads(file.read_text())
+        if before.get("settings") != asked["settings"]:  # methods and seeds may be added
+            raise RunError(
+                f"{folder} holds a comparison with other settings.",
+                hint="Give another folder to --out, or the same settings.",
+            )
+    elif folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{folder} is not empty, and no comparison.", hint="Give another folder to --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, (json.dumps(asked, indent=2) + "\n").encode())
+
+
+def _run(
+    known: api.Source,
+    unsorted: api.Source,
+    folder: Path,
+    method: str,
+    seed: int,
+    settings: Settings,
+    weights: str | Path | None,
+    options: dict[str, Any],
+    jobs: int,
+) -> None:
+    """Run one method with one seed, unless that is done, and write down what it cost."""
+    if (folder / COST).exists():
+        return
+    if jobs > 1:
+        torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
+    begun, started, peak = folder.exists(), time.monotonic(), PeakMemory()
+    chosen = settings.with_changes({"method": method, "seed": seed})
+    taken = weights if METHODS[method].takes_f(chosen) else None
+    api.discover(known, unsorted, out=folder, settings=chosen, weights=taken, page=False, **options)
+    cost = {"seconds": None if begun else time.monotonic() - started, "megabytes": peak.megabytes()}
+    write_atomic(folder / COST, (json.dumps(cost) + "\n").encode())
+
+
+def _backend(name: str) -> str:
+    """Make a backend of joblib known to it."""
+    try:
+        if name == "dask":
+            from distributed import Client
+
+            Client.current()  # the caller's, whose workers do the work
+        if name == "ray":
+            from ray.util.joblib import register_ray
+
+            register_ray()
+    except ImportError:
+        raise UsageError(f"The backend {name!r} is not installed.", hint=f"pip install {name}.") from None
+    except ValueError:
+        raise UsageError("The backend 'dask' has no client.", hint="Make a distributed.Client first.") from None
+    return name
+
+
+def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
+    """Read the runs and put them side by side."""
+    labels: dict[str, list[Any]] = {}
+    rows = []
+    for name in methods:
+        values: dict[str, list[float]] = {}
+        labels[name] = []
+        for seed in range(seeds):
+            run = RunFolder.open(folder / f"{name}-{seed}")
+            found = read_result(run)
+            labels[name].append(found.kinds)
+            cost = json.loads((run.path / COST).read_text())
+            known = {"kinds": found.n_kinds, **{key: value for key, value in cost.items() if value is not None}}
+            if (true := run_truth(run)) is not None:
+                scores = score(found.kinds, true).to_dict()
+                known |= {key: scores[key] for key in SCORES}
+            for key, value in known.items():
+                values.setdefault(key, []).append(float(value))
+        rows.append({"method": name, "line": METHODS[name].line, **_summary(values)})
+    agreement = tuple(tuple(_agreement(labels[x], labels[y]) for y in methods) for x in methods)
+    return Comparison(folder, tuple(rows), agreement)
+
+
+def _agreement(first: list[Any], second: list[Any]) -> float:
+    """Return the mean agreement of two methods over the seeds."""
+    return float(np.mean([clustering_accuracy(a, b) for a, b in zip(first, second, strict=True)]))
+
+
+def _summary(values: dict[str, list[float]]) -> dict[str, float | None]:
+    """Return the mean and the standard deviation of each value; of one value there is no deviation."""
+    row: dict[str, float | None] = {}
+    for key in (*SCORES, "kinds", "seconds", "megabytes"):
+        some = values.get(key, [])
+        row[key] = float(np.mean(some)) if some else None
+        row[f"{key}_std"] = float(np.std(some, ddof=1)) if len(some) > 1 else None
+    return {key: None if value is not None and math.isnan(value) else value for key, value in row.items()}
