@@ -3,6 +3,7 @@
 from newkinds.api import count, discover, evaluate, report
 from newkinds.api import predict_images as predict
 from newkinds.clustering import ConstrainedKMeans
+from newkinds.compare import Comparison, compare
 from newkinds.count import count_kinds
 from newkinds.discover import cluster
 from newkinds.errors import NewkindsError
@@ -15,6 +16,7 @@ from newkinds.settings import Settings
 from newkinds.version import __version__
 
 __all__ = [
+    "Comparison",
     "ConstrainedKMeans",
     "Discovery",
     "ImageSet",
@@ -23,6 +25,7 @@ __all__ = [
     "Settings",
     "__version__",
     "cluster",
+    "compare",
     "count",
     "count_kinds",
     "discover",

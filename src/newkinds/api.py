@@ -14,13 +14,13 @@ from newkinds.given import largest_side, open_given
 from newkinds.images import open_images, open_pair
 from newkinds.images.imageset import ImageSet
 from newkinds.networks.foreign import Foreign, check_admitted
-from newkinds.pipeline import Pipeline, pretrain_run
-from newkinds.predict import MODEL, Predictions, predict
+from newkinds.pipeline import NETWORK, Pipeline, pretrain_run
+from newkinds.predict import Predictions, predict
 from newkinds.presets import Preset, layered, preset_for
 from newkinds.progress import QUIET, Progress
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
-from newkinds.runs.weights import clustering_about
+from newkinds.runs.weights import network_about
 from newkinds.settings import Settings, make_settings, merge, read_toml
 from newkinds.truth import read_truth
 
@@ -33,6 +33,7 @@ def discover(
     *,
     out: str | Path,
     kinds: int | str | None = None,
+    method: str | None = None,
     variant: str | None = None,
     network: str | None = None,
     seed: int | None = None,
@@ -41,6 +42,7 @@ def discover(
     data: str | Path | None = None,
     preset: str | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    page: bool = True,
     progress: Progress = QUIET,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -48,18 +50,19 @@ def discover(
     known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, an ImageSet, or a
     name from `newkinds datasets`. unsorted: the same without kinds; its labels, if any, are not looked at.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
-    kinds: the number of new kinds, or "auto" to estimate it. variant: "baseline", "pi", "te" or "tep". network: a
-    name from `newkinds networks`, `timm:NAME`, or `module:function`; the last two are trained already.
+    kinds: the number of new kinds, or "auto" to estimate it. method: a name from `newkinds methods`, default "dtc",
+    whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, or
+    `module:function`; the last two are trained already.
     weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
-    other arguments come over it.
+    other arguments come over it. page: whether the report is made.
     """
-    given = {"kinds": kinds, "discover.variant": variant, "network": network, "seed": seed}
+    given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress).result()
+    return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress).result(page=page)
 
 
 def pretrain_known(
@@ -122,13 +125,13 @@ def evaluate(
     Returns the scores of the kinds found and those of k-means on the features they started from.
     """
     folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, _unsorted(folder, data, progress)))
+    return score_run(folder, read_truth(truth, unsorted_of(folder, data, progress)))
 
 
 def report(run: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET) -> Path:
     """Make a run's page again and return it. data: as in `discover`."""
     folder = RunFolder.open(Path(run))
-    report_run(folder, _unsorted(folder, data, progress), progress=progress)
+    report_run(folder, unsorted_of(folder, data, progress), progress=progress)
     return folder.path / PAGE
 
 
@@ -217,7 +220,7 @@ def _summary(images: ImageSet) -> str:
 
 def _open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
     """Open pictures in the shape that a run's model takes."""
-    about = clustering_about(run.get(MODEL), str(run.path / MODEL))
+    about = network_about(run.get(NETWORK), str(run.path / NETWORK))
     options = run.settings.images
     shape: dict[str, Any] = {
         "size": None if about["network"] == "identity" else about["size"],
@@ -229,7 +232,7 @@ def _open_for(run: RunFolder, source: Source, data: str | Path | None, progress:
     return open_images(named(source, data=data, **shape) or source, **shape)
 
 
-def _unsorted(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
+def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
     """Open a run's unsorted pictures again."""
     images = _open_for(run, run.sources["unsorted"], data, progress)
     if images.names != read_result(run).names:

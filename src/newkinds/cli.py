@@ -17,6 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from newkinds import api
+from newkinds.compare import Comparison
+from newkinds.compare import compare as compare_methods
 from newkinds.count import in_words
 from newkinds.datasets import DATASETS
 from newkinds.demo import run_demo
@@ -24,6 +26,7 @@ from newkinds.errors import NewkindsError, UsageError
 from newkinds.evaluate import Scores
 from newkinds.images import scan as scan_folder
 from newkinds.memory import keep_freed_memory
+from newkinds.methods import METHODS
 from newkinds.networks import FOREIGN, NETWORKS
 from newkinds.presets import Preset, all_presets, find_preset, preset_for
 from newkinds.progress import Progress
@@ -133,7 +136,8 @@ def discover(
     unsorted: Unsorted,
     folder: Out,
     kinds: Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")] = None,
-    variant: Annotated[str | None, typer.Option(help="baseline, pi, te or tep; default: pi.")] = None,
+    method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
     seed: Seed = None,
     truth: Annotated[
@@ -150,7 +154,7 @@ def discover(
 
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
-    given = _given(set_, {"discover.variant": variant, "network": network, "seed": seed})
+    given = _given(set_, {"method": method, "discover.variant": variant, "network": network, "seed": seed})
     if kinds is not None:
         given["kinds"] = _kinds(kinds)
     chosen = api.combine(settings, given, _preset(preset, known, unsorted))
@@ -158,6 +162,49 @@ def discover(
         known, unsorted, out=folder, truth=truth, weights=weights, data=data, settings=chosen, progress=_progress(quiet)
     )
     _show_discovery(found)
+
+
+@app.command()
+def compare(
+    known: Known,
+    unsorted: Unsorted,
+    folder: Out,
+    methods: Annotated[
+        str, typer.Option(help="Names from `newkinds methods`, with commas, or all.")
+    ] = "kmeans,lsc,mcl,dtc",
+    kinds: Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")] = None,
+    seeds: Annotated[int, typer.Option(help="How many runs of each method.")] = 3,
+    truth: Annotated[str | None, typer.Option(help="The true kinds: a CSV with path,kind, or 'folders'.")] = None,
+    weights: Weights = None,
+    data: Data = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    backend: Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")] = "loky",
+    quiet: Quiet = False,
+) -> None:
+    """Sort the same pictures by several methods, on one network, and show them side by side.
+
+    Example: newkinds compare photos/known photos/unsorted --methods kmeans,lsc,dtc --kinds 12 --out runs/all
+    """
+    given = _given(set_, {})
+    if kinds is not None:
+        given["kinds"] = _kinds(kinds)
+    found = compare_methods(
+        known,
+        unsorted,
+        out=folder,
+        methods=list(METHODS) if methods == "all" else methods.split(","),
+        seeds=seeds,
+        truth=truth,
+        weights=weights,
+        data=data,
+        settings=api.combine(settings, given),
+        jobs=jobs,
+        backend=backend,
+        progress=_progress(quiet),
+    )
+    _show_comparison(found)
 
 
 @app.command()
@@ -253,6 +300,18 @@ def report(run: Run, data: Data = None, quiet: Quiet = False) -> None:
     Example: newkinds report runs/shop
     """
     out.print(str(api.report(run, data=data, progress=_progress(quiet))), markup=False)
+
+
+@app.command()
+def methods() -> None:
+    """List the methods by name: deep transfer clustering and what it can be compared with.
+
+    Example: newkinds methods
+    """
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, entry in METHODS.items():
+        table.add_row(name, entry.line)
+    out.print(table)
 
 
 @app.command()
@@ -379,6 +438,25 @@ def _given(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, 
             raise UsageError(f"--set {assignment!r} has no '='.", hint="Write it as --set discover.epochs=20")
         given[key.strip()] = parse_value(value.strip())
     return given | {key: value for key, value in options.items() if value is not None}
+
+
+def _show_comparison(found: Comparison) -> None:
+    table = Table(box=None, pad_edge=False)
+    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI", "kinds": "kinds"}
+    names |= {"seconds": "seconds", "megabytes": "MB"}
+    shown = [name for name in names if any(row[name] is not None for row in found.methods)]
+    for name in shown:
+        table.add_column(names[name], justify="left" if name == "method" else "right")
+    for row in found.methods:
+        table.add_row(*(row[name] if name == "method" else _measured(row[name], row[f"{name}_std"]) for name in shown))
+    out.print(table)
+    out.print(f"report  {found.page}", markup=False)
+
+
+def _measured(mean: float | None, deviation: float | None) -> str:
+    if mean is None:
+        return ""
+    return f"{mean:.3g}" if deviation is None else f"{mean:.3g} ± {deviation:.2g}"
 
 
 def _show_discovery(found: Discovery) -> None:

@@ -11,15 +11,14 @@ import numpy as np
 from newkinds.clustering import kmeans
 from newkinds.evaluate import Scores, score
 from newkinds.images.imageset import ImageSet
-from newkinds.predict import MODEL
 from newkinds.progress import QUIET, Progress
 from newkinds.report import ReportData, write_report
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
-from newkinds.runs.weights import clustering_about
 
 PROBABILITIES = "features/probabilities.npy"
 EMBEDDING = "features/embedding.npy"
+KNOWN = "known.json"  # the names of the known kinds
 CHOICE = "choice.json"  # which epoch's state was kept, and why
 LAST = "model/last.safetensors"  # the last state, where an earlier one was kept
 LAST_PROBABILITIES = "features/probabilities-last.npy"
@@ -43,16 +42,26 @@ def score_run(run: RunFolder, truth: Sequence[str]) -> tuple[Scores, Scores]:
     return discovered, baseline
 
 
+def run_truth(run: RunFolder) -> tuple[str, ...] | None:
+    """Return the truth that a run was scored with, if it was."""
+    return tuple(run.get_json("scores.json")["truth"]) if run.has("scores.json") else None
+
+
 def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
     """Make the page of a run again from what its folder holds."""
+    write_report(report_data(run, unsorted), run.path / "report", progress=progress)
+    run.adopt(PAGE)
+
+
+def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
+    """Return what the page of a run shows."""
     scores = run.get_json("scores.json") if run.has("scores.json") else None
     flat = None
     if scores is not None:
         shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
         flat = {name: scores["discovered"][name] for name in shown} | {"kmeans_acc": scores["kmeans"]["acc"]}
     probabilities = run.get_array(PROBABILITIES)
-    about = clustering_about(run.get(MODEL), MODEL)
-    data = ReportData(
+    return ReportData(
         title=run.path.resolve().name,
         names=unsorted.names,
         pixels=None if unsorted.is_embedding else unsorted.pixels,
@@ -67,11 +76,9 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
         seed=run.settings.seed,
         version=run.version,
         skipped=unsorted.skipped,
-        known_classes=tuple(about["known_classes"]),
+        known_classes=tuple(run.get_json(KNOWN)),
         choice=run.get_json(CHOICE) if run.has(CHOICE) else None,
     )
-    write_report(data, run.path / "report", progress=progress)
-    run.adopt(PAGE)
 
 
 def read_result(run: RunFolder) -> Discovery:

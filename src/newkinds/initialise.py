@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from newkinds.clustering import Clustering, kmeans
+from newkinds.clustering.kmeans import nearest
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
 from newkinds.randomness import one_thread, seeded_torch
@@ -71,6 +72,26 @@ def initialise(
         centres=(scale * found.centres).astype(np.float32),
         probabilities=p.astype(np.float32),
         labels=found.labels,
+    )
+
+
+def embedded_start(features: NDArray[np.float32], centres: NDArray[np.float64], settings: Initialise) -> Start:
+    """Return a start at given centres (K, d): a bottleneck that keeps what tells which of them is nearest.
+
+    That is the part of the features in the span of the centres, moved to their mean; it has min(K - 1, d) dimensions.
+    """
+    with one_thread():
+        mean = centres.mean(axis=0)
+        basis = np.linalg.svd(centres - mean, full_matrices=False)[2][: max(1, min(len(centres) - 1, centres.shape[1]))]
+        embedded, placed = (features.astype(np.float64) - mean) @ basis.T, (centres - mean) @ basis.T
+        labels = nearest(embedded, placed)
+        scale, p = _scale(embedded, Clustering(placed, labels, 0.0), settings, alpha=1.0)
+    return Start(
+        weight=(scale * basis).astype(np.float32),
+        bias=(-scale * basis @ mean).astype(np.float32),
+        centres=(scale * placed).astype(np.float32),
+        probabilities=p.astype(np.float32),
+        labels=labels,
     )
 
 

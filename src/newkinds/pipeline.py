@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,16 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
+from torch import Tensor
 
 from newkinds.count import count_kinds, in_words, probe_kinds
-from newkinds.discover import cluster
+from newkinds.discover import Clustered
 from newkinds.errors import DataError, UsageError
 from newkinds.features import apply, extract_features
 from newkinds.finished import (
     CHOICE,
     EMBEDDING,
+    KNOWN,
     LAST,
     LAST_PROBABILITIES,
     PAGE,
@@ -29,6 +32,8 @@ from newkinds.finished import (
 from newkinds.given import given_network, open_given
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
+from newkinds.material import Material
+from newkinds.methods import METHODS
 from newkinds.networks import Foreign, Network
 from newkinds.parallel import is_writer, make_accelerator
 from newkinds.predict import MODEL, kinds_csv, prototypes
@@ -39,7 +44,7 @@ from newkinds.resolve import resolved, why_loss
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 from newkinds.runs.files import digest
-from newkinds.runs.weights import clustering_to_bytes, network_from_bytes, network_to_bytes
+from newkinds.runs.weights import clustering_to_bytes, from_bytes, network_from_bytes, network_to_bytes, to_bytes
 from newkinds.settings import Settings
 from newkinds.truth import as_numbers, read_truth
 
@@ -74,7 +79,8 @@ class Pipeline:
         self.truth = None if truth is None else read_truth(truth, unsorted)
         self.weights = given_network(settings, known, weights, foreign)
         self.accelerator = make_accelerator()
-        self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu")
+        takes_f = settings.kinds == "auto" or METHODS[settings.method].takes_f(settings)
+        self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu", takes_f)
         self.trained, self.probes = self._split_known()
         data = {
             "known": _about(known),
@@ -96,7 +102,7 @@ class Pipeline:
 
         With few known kinds, or none to be counted, f needs them all: then the probes are the same kinds.
         """
-        if self.settings.kinds != "auto":
+        if self.settings.kinds != "auto" or self._finds_kinds:
             return self.known, self.known
         chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
         given = self.weights is not None  # f is not trained here: what it was trained on is not known
@@ -126,6 +132,8 @@ class Pipeline:
         """Return the number of kinds to look for: the one asked for, or Algorithm 2's estimate."""
         if self.settings.kinds != "auto":
             return self.settings.kinds
+        if self._finds_kinds:
+            return min(self.settings.pairs.most, len(self.unsorted) // 2)
         k: int = self.count(network)["k"]
         if k < 2:
             raise DataError(
@@ -133,6 +141,11 @@ class Pipeline:
                 hint="Look at count.json, and say the number with --kinds if you know better.",
             )
         return k
+
+    @property
+    def _finds_kinds(self) -> bool:
+        """Whether the method finds the number of kinds itself, by dropping small ones."""
+        return self.settings.method in ("kcl", "mcl") and self.settings.pairs.unknown == "drop"
 
     def count(self, network: Network) -> dict[str, Any]:
         """Return what count.json holds, Algorithm 2's estimate, made first if it is not there yet."""
@@ -172,59 +185,77 @@ class Pipeline:
         self.run.put_json("count.json", values)
 
     def cluster(self, network: Network, kinds: int) -> None:
-        """Run Algorithm 1 and keep the model, the probabilities and kinds.csv."""
-        if all(self.run.has(name) for name in (MODEL, EMBEDDING, PROBABILITIES, "kinds.csv")):
+        """Run the method and keep its model, the probabilities and kinds.csv."""
+        if self.run.has("kinds.csv"):
             return
         checkpoints = self.run.checkpoints()
-        found = cluster(
-            network,
-            self.unsorted,
-            kinds,
-            self.settings,
-            features=self.features(network, "unsorted", self.unsorted),
-            truth=None if self.truth is None else as_numbers(self.truth),
-            accelerator=self.accelerator,
-            checkpoints=checkpoints,
-            log=self.run.log,
-            progress=self.progress,
+        found = METHODS[self.settings.method].run(
+            Material(
+                network,
+                self.known,
+                self.unsorted,
+                kinds,
+                self.settings,
+                features=self.features(network, "unsorted", self.unsorted),
+                truth=None if self.truth is None else as_numbers(self.truth),
+                accelerator=self.accelerator,
+                checkpoints=checkpoints,
+                log=self.run.log,
+                progress=self.progress,
+                keep=self._keep,
+            )
         )
+        kinds = found.probabilities.shape[1]
         empty = kinds - len(np.unique(found.kinds))
         if empty:
             self.progress.warn(
                 f"{empty} of {kinds} kinds stayed empty: kinds have merged. Ask for fewer with --kinds, or try a lower "
                 "discover.learning_rate or discover.consistency in a new run folder."
+                if self.settings.method == "dtc"
+                else f"{empty} of {kinds} kinds stayed empty. Ask for fewer with --kinds, or try another --method."
             )
-        self.run.put_json(CHOICE, found.choice.to_dict())
-        extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
+        self.run.put_json(KNOWN, list(self.known.classes))
         about = {"known_classes": list(self.known.classes)}
-        self.run.put(MODEL, clustering_to_bytes(found.network, extra, **about))
-        if found.last is not None:
-            self.run.put(LAST, clustering_to_bytes(found.last, {}, **about))
-            self.run.put_array(LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
-        self.run.put_array(EMBEDDING, apply(found.network, self.unsorted, call=found.network.embed))
+        if found.network is not None:
+            extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
+            self.run.put(MODEL, clustering_to_bytes(found.network, extra, **about))
+        if isinstance(found, Clustered):
+            self.run.put_json(CHOICE, found.choice.to_dict())
+            if found.last is not None:
+                self.run.put(LAST, clustering_to_bytes(found.last, {}, **about))
+                self.run.put_array(LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
+        self.run.put_array(EMBEDDING, found.embedding)
         self.run.put_array(PROBABILITIES, found.probabilities)
         columns = [str(kind) for kind in range(kinds)]
         self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
         self.run.sync()
         checkpoints.clear()
 
-    def score_and_report(self) -> None:
-        """Score the kinds where the truth is known, and make the page, unless both are there."""
+    def _keep(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Return tensors that the run has under a name, made first if there are none."""
+        file = f"model/{name}.safetensors"
+        if not self.run.has(file):
+            self.run.put(file, to_bytes(make(), {}))
+            self.run.sync()
+        return from_bytes(self.run.get(file), str(self.run.path / file))[0]
+
+    def score_and_report(self, page: bool) -> None:
+        """Score the kinds where the truth is known, and make the page if it is wanted, unless both are there."""
         name = "scores.json"
         scored = self.run.has(name) and self.run.get_json(name)["truth"] == list(self.truth or ())
         if self.truth is not None and not scored:
             score_run(self.run, self.truth)
-        if not self.run.has(PAGE) or (self.truth is not None and not scored):
+        if page and (not self.run.has(PAGE) or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
-    def result(self) -> Discovery:
-        """Run all stages and return what was found."""
+    def result(self, *, page: bool = True) -> Discovery:
+        """Run all stages and return what was found. page: whether the report is made."""
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
             self.cluster(network, self.kinds(network))
             if is_writer():
-                self.score_and_report()
+                self.score_and_report(page)
             self.run.sync()
             return replace(read_result(self.run), network=self.settings.network)
         finally:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.equations import assignment
-from newkinds.errors import unknown_name
+from newkinds.errors import UsageError, unknown_name
 from newkinds.features import apply
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import ClusteringNetwork
+from newkinds.networks import ClusteringNetwork, SoftmaxNetwork
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder
 from newkinds.runs.files import write_atomic
@@ -72,14 +72,14 @@ def kinds_csv(names: Sequence[str], columns: Sequence[str], probabilities: NDArr
 
 
 def prototypes(
-    model: ClusteringNetwork, known: ImageSet, unsorted: ImageSet, kinds: NDArray[np.int64]
+    model: ClusteringNetwork | SoftmaxNetwork, known: ImageSet, unsorted: ImageSet, kinds: NDArray[np.int64]
 ) -> dict[str, Tensor]:
     """Return the mean feature of every known and new kind, and the spread of each feature inside kinds."""
     assert known.labels is not None
     features = np.concatenate([apply(model.network, known), apply(model.network, unsorted)]).astype(np.float64)
     classes = len(known.classes)
     labels = np.concatenate([known.labels, classes + kinds])
-    means = np.zeros((classes + len(model.centres), features.shape[1]))
+    means = np.zeros((classes + model.kinds, features.shape[1]))
     np.add.at(means, labels, features)
     means /= np.maximum(np.bincount(labels, minlength=len(means)), 1)[:, None]
     variance = np.square(features - means[labels]).mean(axis=0)
@@ -122,6 +122,11 @@ def predict(
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)
+    if not run.has(MODEL):
+        raise UsageError(
+            f"The method {run.settings.method!r} says nothing about pictures that it was not given.",
+            hint="Discover with another method, or with these pictures among the unsorted ones.",
+        )
     model, extra, about = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL), admitted=network)
     log_p = apply(model, images, title="Predicting", progress=progress)
     features = apply(model.network, images)

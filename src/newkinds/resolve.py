@@ -21,14 +21,17 @@ MOST_SHOTS = 5
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
 
 
-def resolved(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool) -> Settings:
+def resolved(
+    settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool, takes_f: bool = True
+) -> Settings:
     """Return settings without "auto", but for the number of kinds and what it takes to estimate it.
 
-    accelerator: whether anything faster than a CPU is at hand; only the width of the network hangs on it.
+    accelerator: whether anything faster than a CPU is at hand; only the width of the network hangs on it. takes_f:
+    whether anything needs f's features; if not, nothing is trained for them.
     """
     changes: dict[str, Any] = {
         "images.size": known.size,
-        "network": _network(settings, known, weights, accelerator),
+        "network": _network(settings, known, weights, accelerator, takes_f),
         "network_size": _network_size(settings, known, weights),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
         "discover": resolved_discover(settings.discover, known).model_dump(),
@@ -103,7 +106,7 @@ def _augmentation(name: str, images: ImageSet) -> str:
     return "none" if images.is_embedding else "crop-flip" if images.channels == 3 else "affine"
 
 
-def _network(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool) -> str:
+def _network(settings: Settings, known: ImageSet, weights: Network | None, accelerator: bool, takes_f: bool) -> str:
     if weights is not None:
         if (weights.channels, weights.size) != (known.channels, known.size):
             raise UsageError(
@@ -118,6 +121,8 @@ def _network(settings: Settings, known: ImageSet, weights: Network | None, accel
             )
         return weights.name
     name = settings.network
+    if name == "auto" and not takes_f and not known.is_embedding:
+        return "pixels"
     if name == "auto":
         return default_network(known.channels, known.size, known.is_embedding, accelerator)
     if known.is_embedding != (name == "identity"):

@@ -167,10 +167,110 @@ class Discover(Optimiser):
     _policy = field_validator("augmentation")(_known_policy)
 
 
+class KMeans(Section):
+    """Plain and constrained k-means (methods kmeans and constrained-kmeans)."""
+
+    on: Literal["features", "pixels"] = "features"
+    restarts: int = Field(20, ge=1)
+
+
+class Dec(Optimiser):
+    """Deep embedded clustering, without labels (method dec)."""
+
+    optimiser: Literal["sgd", "adam"] = "adam"  # published: SGD with rates tuned for each data set
+    widths: tuple[int, ...] = (500, 500, 2000, 10)  # of the encoder's layers; the decoder's are the same backwards
+    batch_size: int = Field(256, ge=2)
+    autoencoder_epochs: int = Field(100, ge=0)  # of reconstruction
+    noise: float = Field(0.2, ge=0, lt=1)  # share of the inputs set to 0 while the autoencoder is trained
+    epochs: int = Field(100, ge=0)  # of clustering, at most
+    learning_rate: float = Field(1e-3, gt=0)
+    update_every: int = Field(1, ge=1)  # epochs between two targets
+    settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes at the end; 0: go on
+    restarts: int = Field(20, ge=1)  # of k-means for the first centres
+
+
+class Lpnmf(Section):
+    """Locality preserving non-negative matrix factorisation (method lpnmf)."""
+
+    on: Literal["features", "pixels"] = "features"
+    neighbours: int = Field(5, ge=1)  # of each picture in the graph
+    weight: float = Field(100.0, ge=0)  # of the graph's term, lambda
+    restarts: int = Field(10, ge=1)
+    first_iterations: int = Field(10, ge=1)  # of each restart; the best is iterated further
+    max_iterations: int = Field(500, ge=1)
+    tolerance: float = Field(1e-5, ge=0)  # relative change of the objective that ends it
+
+
+class Lsc(Section):
+    """Landmark spectral clustering (method lsc)."""
+
+    on: Literal["features", "pixels"] = "features"
+    landmarks: int = Field(1000, ge=2)  # at most half of the pictures
+    choose: Literal["kmeans", "random"] = "kmeans"  # how landmarks are found
+    nearest: int = Field(5, ge=2)  # landmarks of each picture
+    restarts: int = Field(10, ge=1)  # of the last k-means
+
+
+class Similarity(Optimiser):
+    """The network that says whether two pictures are of one kind (methods kcl and mcl)."""
+
+    start: Literal["f", "fresh"] = "f"  # its backbone's first weights; published: "fresh"
+    episode_kinds: int = Field(20, ge=2)  # kinds in a batch
+    each: int = Field(5, ge=2)  # pictures of each
+    epochs: int = Field(50, ge=0)
+    schedule: Literal["constant", "cosine", "steps"] = "steps"
+    milestones: tuple[int, ...] = (30, 40)
+    augmentation: str = "auto"
+
+    _policy = field_validator("augmentation")(_known_policy)
+
+
+class Pairs(Optimiser):
+    """Clustering by a similarity network's answers (methods kcl and mcl)."""
+
+    start: Literal["f", "fresh"] = "f"  # the backbone's first weights; published: "fresh"
+    margin: float = Field(2.0, gt=0)  # of KCL: how much dissimilar pairs are to diverge
+    batch_size: int = Field(100, ge=2)
+    epochs: int = Field(150, ge=0)
+    schedule: Literal["constant", "cosine", "steps"] = "steps"
+    milestones: tuple[int, ...] = (100,)
+    # Where the number of kinds is to be found. "drop": so many as `most`, of which small ones are dropped, the papers'
+    # way; "count": Algorithm 2's
+    unknown: Literal["drop", "count"] = "count"
+    most: int = Field(100, ge=2)
+    least: float = Field(0.5, ge=0)  # of an even share of the pictures: kinds with less are dropped
+    augmentation: str = "auto"
+
+    _policy = field_validator("augmentation")(_known_policy)
+
+
+class Centroids(Optimiser):
+    """Centroid networks: Sinkhorn's assignment in training and in clustering (method centroid-networks)."""
+
+    start: Literal["f", "fresh"] = "f"  # the backbone's first weights; published: "fresh"
+    episode_kinds: int = Field(20, ge=2)  # kinds in an episode; published: those of one alphabet
+    each: int = Field(10, ge=2)  # pictures of each, half of them for the prototype
+    episodes: int = Field(10_000, ge=0)
+    halve_every: int = Field(2_000, ge=1)  # episodes after which the learning rate is halved
+    regulariser: float = Field(1.0, gt=0)  # of Sinkhorn's assignment
+    iterations: int = Field(10, ge=1)  # of Sinkhorn in training
+    centre_weight: float = Field(0.1, ge=0)  # of the mean squared distance to the own prototype
+    steps: int = Field(20, ge=1)  # of Sinkhorn k-means
+    first_iterations: int = Field(20, ge=1)  # of Sinkhorn in its first step
+    later_iterations: int = Field(4, ge=1)  # and in the others, which start where the one before ended
+    augmentation: str = "auto"
+
+    _policy = field_validator("augmentation")(_known_policy)
+
+
 class Settings(Section):
     """All settings of a run."""
 
     seed: int = Field(0, ge=0)
+    # How the unsorted pictures are sorted; `newkinds methods` says what each is
+    method: Literal["dtc", "kmeans", "constrained-kmeans", "dec", "lpnmf", "lsc", "kcl", "mcl", "centroid-networks"] = (
+        "dtc"
+    )
     kinds: int | Literal["auto"] = "auto"
     network: str = "auto"
     # Of training. "float64" takes two to three times as long and gives the same kinds with any number of processes
@@ -181,6 +281,13 @@ class Settings(Section):
     count: Count = Count()
     initialise: Initialise = Initialise()
     discover: Discover = Discover()
+    kmeans: KMeans = KMeans()
+    dec: Dec = Dec()
+    lpnmf: Lpnmf = Lpnmf()
+    lsc: Lsc = Lsc()
+    similarity: Similarity = Similarity()
+    pairs: Pairs = Pairs()
+    centroids: Centroids = Centroids()
 
     @field_validator("kinds")
     @classmethod

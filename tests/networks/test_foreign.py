@@ -21,10 +21,10 @@ from newkinds.errors import DataError, UsageError
 from newkinds.networks import FOREIGN, ClusteringNetwork, Network, build_network, is_foreign, open_foreign
 from newkinds.networks.foreign import Foreign, check_admitted
 from newkinds.runs.weights import (
-    clustering_about,
     clustering_from_bytes,
     clustering_to_bytes,
     load_plain,
+    network_about,
     network_from_bytes,
     network_to_bytes,
     to_bytes,
@@ -254,7 +254,7 @@ def test_files_import_nothing(trap: Path) -> None:
         assert caught.value.hint == "If you trust it, say so: --network trapped:build"
         with pytest.raises(UsageError, match=r"here names the network 'trapped:build'"):
             clustering_from_bytes(clustering, "here", admitted=admitted)
-    assert clustering_about(clustering, "here")["network"] == "trapped:build"
+    assert network_about(clustering, "here")["network"] == "trapped:build"
     assert not trap.exists()
     assert network_from_bytes(plain, "here", admitted="trapped:build")[0].name == "trapped:build"
     assert trap.exists()

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from newkinds.discover.clustering_task import ClusteringTask
 from newkinds.discover.signs import Choice
-from newkinds.features import extract_features
+from newkinds.features import apply, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start, initialise
+from newkinds.material import Found, Material
 from newkinds.networks import ClusteringNetwork, Network
 from newkinds.parallel import from_writer
 from newkinds.progress import QUIET, Progress
@@ -24,23 +25,16 @@ from newkinds.training import Checkpoints, Phase, Record, train
 
 
 @dataclass(frozen=True)
-class Clustered:
-    """What Algorithm 1 found: the trained network and p(k|i) float32 (N, K) of the unsorted pictures.
+class Clustered(Found):
+    """What Algorithm 1 found: the trained network and p(k|i) of the unsorted pictures; `kinds` is its line 14.
 
     choice: which epoch's state that is, and why. last: the network of the last epoch, if that is another one.
     """
 
     network: ClusteringNetwork
-    probabilities: NDArray[np.float32]
     start: Start
     choice: Choice
     last: ClusteringNetwork | None = None
-
-    @property
-    def kinds(self) -> NDArray[np.int64]:
-        """The most probable kind of each picture, int64 (N,) (Algorithm 1, line 14)."""
-        kinds: NDArray[np.int64] = self.probabilities.argmax(axis=1)
-        return kinds
 
 
 def cluster(
@@ -87,4 +81,22 @@ def cluster(
         progress.warn(choice.warning)
     probabilities = task.predict().numpy()  # Line 13
     assert isinstance(task.module, ClusteringNetwork)
-    return Clustered(task.module.float(), probabilities, start, choice, last.float() if last else None)
+    model = task.module.float()
+    embedding = apply(model, unsorted, call=model.embed)
+    return Clustered(model, probabilities, embedding, start, choice, last.float() if last else None)
+
+
+def dtc(material: Material) -> Clustered:
+    """Run Algorithm 1 on what a method gets."""
+    return cluster(
+        material.network,
+        material.unsorted,
+        material.kinds,
+        material.settings,
+        features=material.features,
+        truth=material.truth,
+        accelerator=material.accelerator,
+        checkpoints=material.checkpoints,
+        log=material.log,
+        progress=material.progress,
+    )

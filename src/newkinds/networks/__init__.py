@@ -2,7 +2,7 @@
 
 from newkinds.networks.catalogue import NETWORKS, default_network
 from newkinds.networks.foreign import FOREIGN, Foreign, is_foreign, open_foreign
-from newkinds.networks.network import ClusteringNetwork, Network, build_network
+from newkinds.networks.network import ClusteringNetwork, Network, SoftmaxNetwork, build_network
 
 __all__ = [
     "FOREIGN",
@@ -10,6 +10,7 @@ __all__ = [
     "ClusteringNetwork",
     "Foreign",
     "Network",
+    "SoftmaxNetwork",
     "build_network",
     "default_network",
     "is_foreign",

@@ -30,6 +30,36 @@ class Identity(Backbone):
         return x
 
 
+class Flat(Backbone):
+    """Pixels in a row: f learns nothing."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.feature_dim = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pixels (B, C H W)."""
+        return x.flatten(1)
+
+
+class Encoder(Backbone):
+    """Linear layers with ReLU between them, over pixels or embeddings: the encoder of deep embedded clustering."""
+
+    def __init__(self, inputs: int, widths: Sequence[int]) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for width in widths:
+            layers += [nn.Linear(inputs, width), nn.ReLU(True)]
+            inputs = width
+        self.layers = nn.Sequential(*layers[:-1])
+        self.feature_dim = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the code (B, feature_dim)."""
+        code: Tensor = self.layers(x.flatten(1))
+        return code
+
+
 class VGG6(Backbone):
     """Blocks of 3x3 convolution, batch norm, ReLU and 2x2 max-pooling, as in the paper's OmniGlot and CIFAR-100 runs.
 

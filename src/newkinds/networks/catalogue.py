@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from newkinds.errors import UsageError, unknown_name
-from newkinds.networks.backbones import VGG6, Backbone, Identity, ResNet18
+from newkinds.networks.backbones import VGG6, Backbone, Encoder, Flat, Identity, ResNet18
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,18 @@ NETWORKS = {
     "resnet18-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "3x3")),
     "resnet18-imagenet": Entry("ResNet18, 7x7 stem, 512-d features (the paper's ImageNet)", _resnet(64, "imagenet")),
     "resnet18-imagenet-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "imagenet")),
+    "pixels": Entry("no network: the pixels themselves", lambda channels, size: Flat(channels * size * size)),
     "identity": Entry("no network: for ready-made embeddings", lambda channels, size: Identity(channels)),
 }
 
 
+ENCODER = re.compile(r"encoder((-\d{1,5}){1,9})")  # with the widths of its layers, such as encoder-500-10
+
+
 def build_backbone(name: str, channels: int, size: int) -> Backbone:
     """Return a fresh backbone called `name` for pictures of `channels` x `size` x `size`."""
+    if encoder := ENCODER.fullmatch(name):
+        return Encoder(channels * size * size, [int(width) for width in encoder[1].split("-")[1:]])
     if name not in NETWORKS:
         raise unknown_name("network", name, NETWORKS)
     if size < 4 and name != "identity":

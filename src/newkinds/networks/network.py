@@ -34,7 +34,7 @@ class Network(nn.Module):
         self.channels = channels
         self.size = size
         self.network_size = network_size or (None if foreign is None else foreign.input_size) or size
-        inputs = (1, channels) if name == "identity" else (1, channels, 1, 1)
+        inputs = (1, channels) if size == 1 else (1, channels, 1, 1)
         if foreign is None:
             self.backbone: Backbone = build_backbone(name, channels, self.network_size)
             self.register_buffer("mean", torch.zeros(inputs))
@@ -101,6 +101,11 @@ class ClusteringNetwork(nn.Module):
         self.centres = nn.Parameter(torch.zeros(kinds, width))
         self.alpha = alpha
 
+    @property
+    def kinds(self) -> int:
+        """How many kinds there are."""
+        return len(self.centres)
+
     def embed(self, x: Tensor) -> Tensor:
         """Return the embeddings z (B, c): f and the bottleneck."""
         embedding: Tensor = self.bottleneck(self.network(x))
@@ -109,6 +114,30 @@ class ClusteringNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return log p(k|i), float32 (B, K) (Eq. 1)."""
         return log_assignment(self.embed(x), self.centres, self.alpha)
+
+
+class SoftmaxNetwork(nn.Module):
+    """f with a linear layer and a softmax behind it: pictures to log p(k|i)."""
+
+    def __init__(self, network: Network, kinds: int) -> None:
+        super().__init__()
+        self.network = network
+        with seeded_torch(0, "bottleneck"):  # only to leave torch's global generator alone
+            self.bottleneck = nn.Linear(network.feature_dim, kinds)
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds there are."""
+        return self.bottleneck.out_features
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Return the logits (B, K)."""
+        logits: Tensor = self.bottleneck(self.network(x))
+        return logits
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return log p(k|i), float32 (B, K)."""
+        return torch.log_softmax(self.embed(x), dim=1)
 
 
 def build_network(

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from newkinds.errors import DataError, UsageError
-from newkinds.networks import ClusteringNetwork, Foreign, Network, build_network, is_foreign
+from newkinds.networks import ClusteringNetwork, Foreign, Network, SoftmaxNetwork, build_network, is_foreign
 from newkinds.networks.foreign import check_admitted
 
 
@@ -101,38 +101,42 @@ def load_plain(network: Network, data: bytes, where: str) -> bool:
     return False
 
 
-def clustering_to_bytes(model: ClusteringNetwork, extra: Mapping[str, Tensor], **about: Any) -> bytes:
-    """Return f, bottleneck and centres as bytes, beside `extra` tensors that belong to them."""
-    kinds, width = model.centres.shape
+def clustering_to_bytes(model: ClusteringNetwork | SoftmaxNetwork, extra: Mapping[str, Tensor], **about: Any) -> bytes:
+    """Return f and what tells the kinds by its features as bytes, beside `extra` tensors that belong to them."""
     tensors = {f"model.{name}": value for name, value in _untied(model.state_dict()).items()}
     tensors |= {f"extra.{name}": value for name, value in extra.items()}
-    words = {**_shape(model.network), "kinds": kinds, "width": width, "alpha": model.alpha, **about}
+    words = {**_shape(model.network), "kinds": model.kinds, **about}
+    if isinstance(model, ClusteringNetwork):  # otherwise a softmax, which has neither
+        words |= {"width": model.centres.shape[1], "alpha": model.alpha}
     return to_bytes(tensors, words)
 
 
 def clustering_from_bytes(
     data: bytes, where: str, admitted: str | None = None
-) -> tuple[ClusteringNetwork, dict[str, Tensor], dict[str, Any]]:
-    """Return f with bottleneck and centres, the extra tensors, and what was said about them.
+) -> tuple[ClusteringNetwork | SoftmaxNetwork, dict[str, Tensor], dict[str, Any]]:
+    """Return f with what tells the kinds by its features, the extra tensors, and what was said about them.
 
     admitted: the network that the user named, if any; see `network_from_bytes`.
     """
     tensors, about = from_bytes(data, where)
-    _check_clustering(about, where)
-    model = ClusteringNetwork(_described(about, where, admitted), about["kinds"], about["width"], about["alpha"])
+    _check_about(about, where, {"network", "channels", "size", "kinds"})
+    network = _described(about, where, admitted)
+    model: ClusteringNetwork | SoftmaxNetwork = SoftmaxNetwork(network, about["kinds"])
+    if "alpha" in about:
+        model = ClusteringNetwork(network, about["kinds"], about["width"], about["alpha"])
     _load(model, _part(tensors, "model."), where)
     return model.eval(), _part(tensors, "extra."), about
 
 
-def clustering_about(data: bytes, where: str) -> dict[str, Any]:
-    """Return what is said about f with bottleneck and centres; nothing is built."""
+def network_about(data: bytes, where: str) -> dict[str, Any]:
+    """Return what is said about a network; nothing is built."""
     about = from_bytes(data, where)[1]
-    _check_clustering(about, where)
+    _check_about(about, where, {"network", "channels", "size"})
     return about
 
 
-def _check_clustering(about: Mapping[str, Any], where: str) -> None:
-    missing = {"network", "channels", "size", "kinds", "width", "alpha"} - about.keys()
+def _check_about(about: Mapping[str, Any], where: str, needed: set[str]) -> None:
+    missing = needed - about.keys()
     if missing:
         raise DataError(
             f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",

@@ -1,0 +1,64 @@
+"""Every method of sorting unsorted pictures by name: DTC and what the paper compares it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from newkinds.baselines.centres import constrained_kmeans, plain_kmeans
+from newkinds.baselines.centroid_networks import centroid_networks
+from newkinds.baselines.dec import dec
+from newkinds.baselines.lpnmf import lpnmf_method
+from newkinds.baselines.lsc import lsc_method
+from newkinds.baselines.pairs import kcl, mcl
+from newkinds.discover import dtc
+from newkinds.material import Found, Material
+from newkinds.settings import Settings
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: what it is, in a line; how to run it; which settings are its own; whether it takes f's features."""
+
+    line: str
+    run: Callable[[Material], Found]
+    sections: tuple[str, ...]
+    takes_f: Callable[[Settings], bool] = lambda settings: True
+
+
+METHODS = {
+    "dtc": Method("deep transfer clustering, in the variant that --variant says (the default)", dtc, ("discover",)),
+    "kmeans": Method(
+        "k-means on f's features, or on pixels (kmeans.on)",
+        plain_kmeans,
+        ("kmeans",),
+        lambda s: s.kmeans.on == "features",
+    ),
+    "constrained-kmeans": Method(
+        "k-means with the known pictures in clusters of their own",
+        constrained_kmeans,
+        ("kmeans",),
+        lambda s: s.kmeans.on == "features",
+    ),
+    "dec": Method("deep embedded clustering, without labels (Xie et al. 2016)", dec, ("dec",), lambda s: False),
+    "lpnmf": Method(
+        "locality preserving non-negative matrix factorisation (Cai et al. 2009)",
+        lpnmf_method,
+        ("lpnmf",),
+        lambda s: s.lpnmf.on == "features",
+    ),
+    "lsc": Method(
+        "landmark spectral clustering (Chen and Cai 2011)", lsc_method, ("lsc",), lambda s: s.lsc.on == "features"
+    ),
+    "kcl": Method(
+        "a clustering network taught by a similarity network, KL loss (Hsu et al. 2018)", kcl, ("similarity", "pairs")
+    ),
+    "mcl": Method(
+        "the same with the likelihood of the pairs as its loss (Hsu et al. 2019)", mcl, ("similarity", "pairs")
+    ),
+    "centroid-networks": Method(
+        "Sinkhorn k-means on features trained for it, kinds of equal size (Huang et al. 2019)",
+        centroid_networks,
+        ("centroids",),
+    ),
+}
