@@ -19,6 +19,7 @@ from newkinds.networks import NETWORKS
 from newkinds.settings import Section, Settings, make_settings, merge, parse_value, read_toml
 
 SECTIONS = ["images", "pretrain", "count", "initialise", "discover"]
+SECTIONS += ["kmeans", "dec", "lpnmf", "lsc", "similarity", "pairs", "centroids"]
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -173,7 +174,7 @@ def test_unknown_keys_are_named_with_the_likely_one_and_the_valid_ones(
         ("seed", -1, "greater than or equal to 0"),
         ("seed", "x", "integer"),
         ("seed", 1.5, "integer"),
-        ("network", "resnet50", "Valid: auto, identity, module:function, resnet18"),
+        ("network", "resnet50", "Valid: auto, identity, module:function, pixels, resnet18"),
         ("images.size", 0, "greater than or equal to 1, or 'auto'"),
         ("images.size", "large", "'auto'"),
         ("images.fit", "stretch", "'crop' or 'squash'"),

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.datasets import named
-from newkinds.errors import RunError, UsageError
+from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluate import Scores
 from newkinds.finished import PAGE, read_result, report_run, score_run
 from newkinds.given import largest_side, open_given
 from newkinds.images import open_images, open_pair
 from newkinds.images.imageset import ImageSet
+from newkinds.lessons import NETWORK, lesson_run, pretrain_run
+from newkinds.methods import LESSONS
 from newkinds.networks.foreign import Foreign, check_admitted
-from newkinds.pipeline import NETWORK, Pipeline, pretrain_run
+from newkinds.pipeline import Pipeline
 from newkinds.predict import Predictions, predict
 from newkinds.presets import Preset, layered, preset_for
 from newkinds.progress import QUIET, Progress
@@ -42,6 +44,7 @@ def discover(
     data: str | Path | None = None,
     preset: str | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    lessons: Mapping[str, str | Path] | None = None,
     page: bool = True,
     progress: Progress = QUIET,
 ) -> Discovery:
@@ -57,12 +60,13 @@ def discover(
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
-    other arguments come over it. page: whether the report is made.
+    other arguments come over it. lessons: files that `prepare` made, by the lesson's name. page: whether the
+    report is made.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress).result(page=page)
+    return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress, lessons).result(page=page)
 
 
 def pretrain_known(
@@ -83,11 +87,28 @@ def pretrain_known(
     given = {"network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    RunFolder.check_writable(Path(out))
-    shape = _shape(chosen, open_given(chosen, None), progress)
-    images = open_images(named(known, labelled=True, data=data, **shape) or known, labelled=True, **shape)
-    progress.say(f"{_summary(images)} of {len(images.classes)} kinds")
-    return pretrain_run(images, Path(out), chosen, progress)
+    return pretrain_run(_known(known, out, chosen, None, data, progress), Path(out), chosen, progress)
+
+
+def prepare(
+    known: Source,
+    lesson: str,
+    *,
+    out: str | Path,
+    weights: str | Path | None = None,
+    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    data: str | Path | None = None,
+    progress: Progress = QUIET,
+) -> Path:
+    """Learn from the known kinds alone what a method needs beside f; returns a file, one of `lessons` of `discover`.
+
+    lesson: "similarity" for kcl and mcl, "centroids" for centroid-networks. The other arguments are those of
+    `discover`; the same call again continues an interrupted training.
+    """
+    if lesson not in LESSONS:
+        raise unknown_name("lesson", lesson, LESSONS)
+    chosen, file = combine(settings, {}), None if weights is None else Path(weights)
+    return lesson_run(_known(known, out, chosen, file, data, progress), Path(out), lesson, chosen, file, progress)
 
 
 def count(
@@ -185,6 +206,7 @@ def _pipeline(
     weights: str | Path | None,
     data: str | Path | None,
     progress: Progress,
+    lessons: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     weights = None if weights is None else Path(weights)
@@ -197,7 +219,27 @@ def _pipeline(
     )
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
-    return Pipeline(*pair, Path(out), settings, weights=weights, foreign=foreign, truth=truth, progress=progress)
+    return Pipeline(
+        *pair,
+        Path(out),
+        settings,
+        weights=weights,
+        foreign=foreign,
+        lessons={name: Path(file) for name, file in (lessons or {}).items()},
+        truth=truth,
+        progress=progress,
+    )
+
+
+def _known(
+    source: Source, out: str | Path, settings: Settings, weights: Path | None, data: str | Path | None, say: Progress
+) -> ImageSet:
+    """Open known pictures where there are no unsorted ones."""
+    RunFolder.check_writable(Path(out))
+    shape = _shape(settings, open_given(settings, weights), say)
+    images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
+    say.say(f"{_summary(images)} of {len(images.classes)} kinds")
+    return images
 
 
 def _shape(settings: Settings, foreign: Foreign | None, progress: Progress) -> dict[str, Any]:

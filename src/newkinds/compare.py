@@ -7,7 +7,8 @@ import io
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluate import score
 from newkinds.finished import read_result, report_data, run_truth
+from newkinds.lessons import NETWORK
 from newkinds.memory import PeakMemory
 from newkinds.methods import METHODS
-from newkinds.pipeline import NETWORK
 from newkinds.progress import QUIET, Progress
 from newkinds.report import write_report
 from newkinds.runs import RunFolder
@@ -31,6 +32,7 @@ from newkinds.runs.files import write_atomic
 from newkinds.settings import Settings
 
 ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
+F = "f"  # the folder of the network that all methods share
 BACKENDS = ("loky", "threading", "dask", "ray")
 SCORES = ("acc", "nmi_geometric", "ari")
 
@@ -42,11 +44,14 @@ class Comparison:
     path: the folder. methods: a row for each, with the mean and the standard deviation over the seeds of every score
     (where the truth is known), of the number of kinds, of seconds and of megabytes. agreement: how far two methods
     agree, the share of pictures that both put into the same kinds, matched one to one; mean over the seeds, (M, M).
+    learnt: what was learnt from the known kinds once, for every method and seed that takes it, and the seconds that it
+    took; None where it was interrupted, and so not measured.
     """
 
     path: Path
     methods: tuple[dict[str, Any], ...]
     agreement: tuple[tuple[float, ...], ...]
+    learnt: dict[str, float | None]
 
     @property
     def page(self) -> Path:
@@ -80,24 +85,31 @@ def compare(
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
 
-    out: a folder; f is in `f`, every run in METHOD-SEED. The same call again goes on: what is finished is not repeated.
-    seeds: how many, from 0. jobs: runs side by side; backend: what spreads them, one of joblib's by name. The other
+    out: a folder; f is in `f`, what methods learn from the known kinds beside it in a folder of its own, every run in
+    METHOD-SEED. The same call again goes on: what is finished is not repeated. seeds: how many, from 0; f and the like
+    are of the settings' seed. jobs: runs side by side; backend: what spreads them, one of joblib's by name. The other
     arguments are those of `discover`.
     """
     _check(methods, seeds, jobs, backend)
     folder = Path(out)
     chosen = api.combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
+    on_known: dict[str, Any] = {"settings": chosen, "data": data, "progress": progress}
+    first = folder / F
     if chosen.kinds == "auto":
-        counted = api.count(
-            known, unsorted, out=folder / "f", settings=chosen, weights=weights, data=data, progress=progress
-        )
+        with _measured(first):
+            counted = api.count(known, unsorted, out=first, weights=weights, **on_known)
         chosen = chosen.with_changes({"kinds": max(2, counted["k"])})
-        weights = weights or folder / "f" / NETWORK
+        weights = weights or first / NETWORK
     elif weights is None and any(METHODS[name].takes_f(chosen) for name in methods):
-        weights = api.pretrain_known(known, out=folder / "f", settings=chosen, data=data, progress=progress)
+        with _measured(first):
+            weights = api.pretrain_known(known, out=first, **on_known)
+    lessons = {}
+    for lesson in _lessons(methods):
+        with _measured(folder / lesson):
+            lessons[lesson] = api.prepare(known, lesson, out=folder / lesson, weights=weights, **on_known)
     work = [(name, seed) for seed in range(seeds) for name in methods]
-    options = {"truth": truth, "data": data}
+    options = {"truth": truth, "data": data, "lessons": lessons}
     with progress.step("Comparing", len(work)) as step, parallel_config(backend=_backend(backend)):
         runs = (
             delayed(_run)(known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options, jobs)
@@ -106,7 +118,7 @@ def compare(
         for _ in Parallel(n_jobs=jobs, return_as="generator")(runs):
             step.advance()
     found = _table(folder, methods, seeds)
-    values = {"methods": found.methods, "agreement": found.agreement}
+    values = {"methods": found.methods, "agreement": found.agreement, "learnt": found.learnt}
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
     write_atomic(folder / "table.csv", found.table())
     shown = RunFolder.open(folder / f"{'dtc' if 'dtc' in methods else methods[0]}-0")
@@ -162,12 +174,28 @@ def _run(
         return
     if jobs > 1:
         torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
-    begun, started, peak = folder.exists(), time.monotonic(), PeakMemory()
     chosen = settings.with_changes({"method": method, "seed": seed})
     taken = weights if METHODS[method].takes_f(chosen) else None
-    api.discover(known, unsorted, out=folder, settings=chosen, weights=taken, page=False, **options)
-    cost = {"seconds": None if begun else time.monotonic() - started, "megabytes": peak.megabytes()}
-    write_atomic(folder / COST, (json.dumps(cost) + "\n").encode())
+    lessons = {name: file for name, file in options["lessons"].items() if name == METHODS[method].lesson}
+    with _measured(folder):
+        api.discover(
+            known, unsorted, out=folder, settings=chosen, weights=taken, page=False, **{**options, "lessons": lessons}
+        )
+
+
+@contextmanager
+def _measured(folder: Path) -> Iterator[None]:
+    """Write down in a folder what it cost to make it: the time only where it was made without an interruption."""
+    begun, started, peak = folder.exists(), time.monotonic(), PeakMemory()
+    yield
+    if not (folder / COST).exists():
+        cost = {"seconds": None if begun else time.monotonic() - started, "megabytes": peak.megabytes()}
+        write_atomic(folder / COST, (json.dumps(cost) + "\n").encode())
+
+
+def _lessons(methods: Sequence[str]) -> list[str]:
+    """Return what the methods learn from the known kinds beside f, each once."""
+    return [name for name in dict.fromkeys(METHODS[method].lesson for method in methods) if name is not None]
 
 
 def _backend(name: str) -> str:
@@ -208,7 +236,12 @@ def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
                 values.setdefault(key, []).append(float(value))
         rows.append({"method": name, "line": METHODS[name].line, **_summary(values)})
     agreement = tuple(tuple(_agreement(labels[x], labels[y]) for y in methods) for x in methods)
-    return Comparison(folder, tuple(rows), agreement)
+    learnt = {
+        name: json.loads((folder / name / COST).read_text())["seconds"]
+        for name in (F, *_lessons(methods))
+        if (folder / name / COST).exists()
+    }
+    return Comparison(folder, tuple(rows), agreement, learnt)
 
 
 def _agreement(first: list[Any], second: list[Any]) -> float:

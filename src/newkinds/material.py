@@ -17,7 +17,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.networks import ClusteringNetwork, Network, SoftmaxNetwork
 from newkinds.progress import QUIET, Progress
 from newkinds.settings import Settings
-from newkinds.training import Checkpoints, Record
+from newkinds.training import Checkpoints, Phase, Record, Task, train
 
 On = Literal["features", "pixels"]
 Tensors = dict[str, Tensor]
@@ -29,26 +29,47 @@ def _made_anew(name: str, make: Callable[[], Tensors]) -> Tensors:
 
 
 @dataclass(frozen=True)
-class Material:
-    """What a method has to work with.
+class Lesson:
+    """What there is to learn from the known kinds alone, and how.
 
-    network: f, trained on the known kinds; a method that trains it takes a copy. known: has labels. kinds: the number
-    of new kinds. features: f's of the unsorted pictures, float32 (N, d). truth: int64 (N,), -1 where not known, for
-    the log only. checkpoints, log: the training loop's. keep: `keep(name, make)` returns the tensors that a run has
-    under a name, made first if there are none: the result of a stage that a later one needs again.
+    network: f, trained on the known kinds; what trains it takes a copy. known: has labels. checkpoints, log: the
+    training loop's.
     """
 
     network: Network
     known: ImageSet
-    unsorted: ImageSet
-    kinds: int
     settings: Settings
-    features: NDArray[np.float32]
-    truth: NDArray[np.int64] | None = None
     accelerator: Accelerator | None = None
     checkpoints: Checkpoints | None = None
     log: Callable[[Record], None] = lambda record: None
     progress: Progress = QUIET
+
+    def train(self, task: Task, *phases: Phase) -> None:
+        """Run the training loop on a task."""
+        train(
+            task,
+            phases,
+            accelerator=self.accelerator,
+            checkpoints=self.checkpoints,
+            log=self.log,
+            progress=self.progress,
+            precision=self.settings.precision,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material(Lesson):
+    """What a method has to work with.
+
+    kinds: the number of new kinds. features: f's of the unsorted pictures, float32 (N, d). truth: int64 (N,), -1 where
+    not known, for the log only. keep: `keep(name, make)` returns the tensors that a run has under a name, made first
+    if there are none: the result of a stage that a later one needs again.
+    """
+
+    unsorted: ImageSet
+    kinds: int
+    features: NDArray[np.float32]
+    truth: NDArray[np.int64] | None = None
     keep: Kept = _made_anew
 
     def points(self, on: On) -> NDArray[np.float32]:

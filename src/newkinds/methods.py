@@ -6,24 +6,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from newkinds.baselines.centres import constrained_kmeans, plain_kmeans
-from newkinds.baselines.centroid_networks import centroid_networks
+from newkinds.baselines.centroid_networks import centroid_networks, learn_centroids
 from newkinds.baselines.dec import dec
 from newkinds.baselines.lpnmf import lpnmf_method
 from newkinds.baselines.lsc import lsc_method
 from newkinds.baselines.pairs import kcl, mcl
+from newkinds.baselines.similarity import learn_similarity
 from newkinds.discover import dtc
-from newkinds.material import Found, Material
+from newkinds.material import Found, Lesson, Material, Tensors
 from newkinds.settings import Settings
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method: what it is, in a line; how to run it; which settings are its own; whether it takes f's features."""
+    """A method: what it is, in a line; how to run it; which settings are its own; whether it takes f's features.
+
+    lesson: what else it learns from the known kinds alone, by its name in LESSONS; that serves every seed, and other
+    methods and unsorted pictures as well.
+    """
 
     line: str
     run: Callable[[Material], Found]
     sections: tuple[str, ...]
     takes_f: Callable[[Settings], bool] = lambda settings: True
+    lesson: str | None = None
+
+
+LESSONS: dict[str, Callable[[Lesson], Tensors]] = {"similarity": learn_similarity, "centroids": learn_centroids}
 
 
 METHODS = {
@@ -51,14 +60,21 @@ METHODS = {
         "landmark spectral clustering (Chen and Cai 2011)", lsc_method, ("lsc",), lambda s: s.lsc.on == "features"
     ),
     "kcl": Method(
-        "a clustering network taught by a similarity network, KL loss (Hsu et al. 2018)", kcl, ("similarity", "pairs")
+        "a clustering network taught by a similarity network, KL loss (Hsu et al. 2018)",
+        kcl,
+        ("similarity", "pairs"),
+        lesson="similarity",
     ),
     "mcl": Method(
-        "the same with the likelihood of the pairs as its loss (Hsu et al. 2019)", mcl, ("similarity", "pairs")
+        "the same with the likelihood of the pairs as its loss (Hsu et al. 2019)",
+        mcl,
+        ("similarity", "pairs"),
+        lesson="similarity",
     ),
     "centroid-networks": Method(
         "Sinkhorn k-means on features trained for it, kinds of equal size (Huang et al. 2019)",
         centroid_networks,
         ("centroids",),
+        lesson="centroids",
     ),
 }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from numpy.typing import NDArray
-from torch import Tensor
 
 from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discover import Clustered
@@ -29,26 +27,29 @@ from newkinds.finished import (
     report_run,
     score_run,
 )
-from newkinds.given import given_network, open_given
+from newkinds.given import given_network
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
-from newkinds.material import Material
+from newkinds.lessons import NETWORK, about, pretrained, read_lesson
+from newkinds.material import Material, Tensors
 from newkinds.methods import METHODS
 from newkinds.networks import Foreign, Network
 from newkinds.parallel import is_writer, make_accelerator
 from newkinds.predict import MODEL, kinds_csv, prototypes
-from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
 from newkinds.report.count_plot import count_plot
 from newkinds.resolve import resolved, why_loss
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 from newkinds.runs.files import digest
-from newkinds.runs.weights import clustering_to_bytes, from_bytes, network_from_bytes, network_to_bytes, to_bytes
+from newkinds.runs.weights import (
+    clustering_to_bytes,
+    from_bytes,
+    network_to_bytes,
+    to_bytes,
+)
 from newkinds.settings import Settings
 from newkinds.truth import as_numbers, read_truth
-
-NETWORK = "network.safetensors"
 
 
 class Pipeline:
@@ -63,6 +64,7 @@ class Pipeline:
         *,
         weights: Path | None = None,
         foreign: Foreign | None = None,
+        lessons: Mapping[str, Path] | None = None,
         truth: str | Path | None = None,
         progress: Progress = QUIET,
     ) -> None:
@@ -83,10 +85,13 @@ class Pipeline:
         self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu", takes_f)
         self.trained, self.probes = self._split_known()
         data = {
-            "known": _about(known),
-            "unsorted": _about(unsorted),
+            "known": about(known),
+            "unsorted": about(unsorted),
             "weights": self._digest_of_weights(weights),
         }
+        self.lessons = dict(lessons or {})
+        if self.lessons:
+            data["lessons"] = {name: digest(file.read_bytes()) for name, file in self.lessons.items()}
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         torch.set_num_threads(self.run.threads)
@@ -193,9 +198,9 @@ class Pipeline:
             Material(
                 network,
                 self.known,
-                self.unsorted,
-                kinds,
                 self.settings,
+                unsorted=self.unsorted,
+                kinds=kinds,
                 features=self.features(network, "unsorted", self.unsorted),
                 truth=None if self.truth is None else as_numbers(self.truth),
                 accelerator=self.accelerator,
@@ -231,8 +236,10 @@ class Pipeline:
         self.run.sync()
         checkpoints.clear()
 
-    def _keep(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Return tensors that the run has under a name, made first if there are none."""
+    def _keep(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """Return tensors that the run was given or has under a name, made first if there are none."""
+        if name in self.lessons:
+            return read_lesson(self.lessons[name], name, self.settings)
         file = f"model/{name}.safetensors"
         if not self.run.has(file):
             self.run.put(file, to_bytes(make(), {}))
@@ -260,58 +267,3 @@ class Pipeline:
             return replace(read_result(self.run), network=self.settings.network)
         finally:
             self.run.close()
-
-
-def pretrained(
-    run: RunFolder, known: ImageSet, settings: Settings, accelerator: Accelerator, why: str, progress: Progress = QUIET
-) -> Network:
-    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words."""
-    if not run.has(NETWORK):
-        progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
-        found = pretrain(
-            known,
-            settings.pretrain,
-            network=settings.network,
-            network_size=None if settings.network_size == "auto" else settings.network_size,
-            seed=settings.seed,
-            precision=settings.precision,
-            accelerator=accelerator,
-            checkpoints=run.checkpoints(),
-            log=run.log,
-            progress=progress,
-        )
-        about: dict[str, Any] = {"classes": list(known.classes)}
-        if found.network.has_weights:
-            about |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
-            about |= {"epochs": found.epochs, "seed": settings.seed}
-        run.put(NETWORK, network_to_bytes(found.network, **about))
-        run.sync()
-    where = str(run.path / NETWORK)
-    network, about = network_from_bytes(run.get(NETWORK), where, admitted=settings.network)
-    for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
-        if measure in about:
-            progress.say(
-                f"Known kinds: {words} {about[measure]:.3f} on {about['held_out']} pictures kept back, network "
-                f"{network.name}."
-            )
-    return network.to(accelerator.device)
-
-
-def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progress = QUIET) -> Path:
-    """Train f on the known kinds in a run folder of its own, and return the file of its weights."""
-    check_known(known)
-    accelerator = make_accelerator()
-    given = given_network(settings, known, None, open_given(settings, None))
-    settings = resolved(settings, known, given, accelerator.device.type != "cpu")
-    run = RunFolder.start(out, settings, {"known": _about(known)}, {"known": known.source}, progress)
-    try:
-        torch.set_num_threads(run.threads)
-        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
-        run.checkpoints().clear()
-        return run.path / NETWORK
-    finally:
-        run.close()
-
-
-def _about(images: ImageSet) -> dict[str, Any]:
-    return {"fingerprint": images.fingerprint, "pictures": len(images)}

@@ -48,7 +48,11 @@ def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
     if epochs == "auto":
         seen = len(known) * (1 - settings.held_out) * (4 if turns else 1)
         epochs = min(max(math.ceil(settings.pictures / seen), FEWEST_EPOCHS), MOST_EPOCHS)
-    values = {"augmentation": _augmentation(settings.augmentation, known), "quarter_turns": turns, "epochs": epochs}
+    values = {
+        "augmentation": suited_augmentation(settings.augmentation, known),
+        "quarter_turns": turns,
+        "epochs": epochs,
+    }
     # Half of what the smallest kind keeps for training, at most the authors' 5, for each of support and query.
     smallest = _smallest_kind(known)
     most = min(MOST_SHOTS, max(1, (smallest - max(1, round(settings.held_out * smallest))) // 2))
@@ -87,7 +91,7 @@ def _typical_kind(known: ImageSet) -> int:
 
 def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = None) -> Discover:
     """Return the settings of discovery on `images` without "auto", but for what hangs on K where that is not known."""
-    name = _augmentation(settings.augmentation, images)
+    name = suited_augmentation(settings.augmentation, images)
     values: dict[str, Any] = {"augmentation": name}
     if settings.first_view == "auto":
         # Pi has its second view to learn from; the others see one view only, and learn from it unless it is warped.
@@ -100,7 +104,8 @@ def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = 
     return settings.model_copy(update=values)
 
 
-def _augmentation(name: str, images: ImageSet) -> str:
+def suited_augmentation(name: str, images: ImageSet) -> str:
+    """Return the name of an augmentation, where "auto" is what suits the pictures."""
     if name != "auto":
         return name
     return "none" if images.is_embedding else "crop-flip" if images.channels == 3 else "affine"

@@ -258,6 +258,7 @@ class Centroids(Optimiser):
     steps: int = Field(20, ge=1)  # of Sinkhorn k-means
     first_iterations: int = Field(20, ge=1)  # of Sinkhorn in its first step
     later_iterations: int = Field(4, ge=1)  # and in the others, which start where the one before ended
+    restarts: int = Field(5, ge=1)  # of Sinkhorn k-means, of which the cheapest is kept; published: 1
     augmentation: str = "auto"
 
     _policy = field_validator("augmentation")(_known_policy)

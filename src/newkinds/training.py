@@ -49,6 +49,7 @@ class Task(ABC):
     """What is trained: a network, its batches, its loss."""
 
     stage: str  # the name in the log and of the checkpoints
+    section: str = ""  # of the settings, where that is not called as the stage is
     title: str  # what a person reads beside the bar
     module: nn.Module
     names: Sequence[str]  # of the items, for errors
@@ -196,7 +197,7 @@ def _not_finite(task: Task, what: str, items: NDArray[np.int64]) -> NumericsErro
     more = f" and {len(items) - NAMES_SHOWN} more" if len(items) > NAMES_SHOWN else ""
     return NumericsError(
         f"{what}; its pictures: {shown}{more}. Nothing of this step was kept.",
-        hint=f"Lower {task.stage}.learning_rate and start the run in a new folder.",
+        hint=f"Lower {task.section or task.stage}.learning_rate and start the run in a new folder.",
     )
 
 

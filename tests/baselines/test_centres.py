@@ -25,7 +25,8 @@ def points(labels: Any, spread: float = 0.3, seed: int = 0) -> Any:
 def images(rows: Any, labels: Any) -> ImageSet:
     names = tuple(f"{i}" for i in range(len(rows)))
     classes = tuple(str(label) for label in np.unique(labels))
-    return ImageSet(rows, names, classes=classes, labels=np.unique(labels, return_inverse=True)[1].astype(np.int64))
+    numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return ImageSet(rows, names, numbers, classes, "made up", "no mark")
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def material() -> Material:
     known, new = np.repeat(np.arange(5), 8), np.repeat(np.arange(5, 9), 10)
     sets = images(points(known), known), images(points(new, seed=1), new)
     network = build_network("identity", 6, 1, seed=0)
-    return Material(network, *sets, kinds=4, settings=make_settings({}), features=sets[1].pixels)
+    return Material(network, sets[0], make_settings({}), unsorted=sets[1], kinds=4, features=sets[1].pixels)
 
 
 @pytest.mark.parametrize("method", [plain_kmeans, constrained_kmeans])
@@ -67,7 +68,7 @@ def test_pixels_need_no_features() -> None:
     network = build_network("vgg6-4-2-slim", 1, 6, seed=0)
     settings = make_settings({"kmeans": {"on": "pixels"}})
     nothing = np.zeros((24, network.feature_dim), dtype=np.float32)
-    found = plain_kmeans(Material(network, pictures, pictures, 3, settings, nothing))
+    found = plain_kmeans(Material(network, pictures, settings, unsorted=pictures, kinds=3, features=nothing))
     assert score(found.kinds, labels).acc == 1
     assert found.network is not None
     assert found.network.network.name == "pixels"

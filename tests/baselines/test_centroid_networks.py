@@ -63,7 +63,9 @@ def material(settings: Settings | None = None, kinds: int = 4, **given: Any) -> 
     between = lines.with_classes([1, 5, 9, 13])
     truth, unsorted = between.labels, replace(between, labels=None, classes=())
     features = extract_features(f, unsorted)
-    return Material(f, known, unsorted, kinds, settings or chosen(), features, truth, **given)
+    return Material(
+        f, known, settings or chosen(), unsorted=unsorted, kinds=kinds, features=features, truth=truth, **given
+    )
 
 
 def bits(found: Found) -> dict[str, bytes]:
@@ -292,7 +294,8 @@ def embeddings(sizes: tuple[int, ...] = (15, 15, 15, 15), spread: float = 1.0) -
     images = ImageSet(points.astype(np.float32), names, None, (), "made up", "no mark")
     known = replace(images, labels=labels.astype(np.int64), classes=("a", "b", "c", "d"))
     f = build_network("identity", 6, 1, seed=0)
-    return Material(f, known, images, 4, chosen(start="fresh"), images.pixels), labels.astype(np.int64)
+    made = Material(f, known, chosen(start="fresh"), unsorted=images, kinds=4, features=images.pixels)
+    return made, labels.astype(np.int64)
 
 
 def test_embeddings_are_clustered_as_they_are() -> None:

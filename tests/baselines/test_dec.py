@@ -60,7 +60,7 @@ def material(settings: Settings | None = None, **given: Any) -> Material:
     known = replace(images, labels=labels, classes=("a", "b", "c"))
     features = np.full((N, 2), np.nan, dtype=np.float32)  # nobody is to look at them
     return Material(
-        f, known, images, **{"kinds": KINDS, "settings": settings or chosen(), "features": features, **given}
+        f, known, settings or chosen(), **{"unsorted": images, "kinds": KINDS, "features": features, **given}
     )
 
 
@@ -245,7 +245,7 @@ def test_kinds_far_apart_are_found_without_labels(seed: int) -> None:
 def test_embeddings_of_any_scale(offset: float, scale: float) -> None:
     images, labels = blobs(offset, scale)
     f = build_network("identity", 6, 1, seed=0)
-    found = dec(Material(f, images, images, KINDS, chosen(noise=0.1), images.pixels))
+    found = dec(Material(f, images, chosen(noise=0.1), unsorted=images, kinds=KINDS, features=images.pixels))
     assert clustering_accuracy(found.kinds, labels) == 1.0
 
 

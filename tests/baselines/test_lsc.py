@@ -264,7 +264,7 @@ def test_as_a_method(on: str) -> None:
     images = ImageSet(pixels, tuple(map(str, range(30))), None, (), "made up", "no mark")
     f = build_network("vgg6-4-2-slim", 1, 8, seed=0)
     chosen = Settings(method="lsc", lsc={"on": on, "nearest": 3})
-    found = lsc_method(Material(f, images, images, 3, chosen, extract_features(f, images)))
+    found = lsc_method(Material(f, images, chosen, unsorted=images, kinds=3, features=extract_features(f, images)))
     assert found.network is None
     assert clustering_accuracy(found.kinds, truth) == 1.0
     assert ((found.probabilities == 0) | (found.probabilities == 1)).all()

@@ -170,7 +170,9 @@ def blobs(seed: int = 0, kinds: int = NEW, **changes: Any) -> Material:
     }
     values |= changes.pop("settings", {})
     network = build_network("identity", known.channels, known.size, seed=0)
-    return Material(network, known, unsorted, kinds, Settings(**values), unsorted.pixels, **changes)
+    return Material(
+        network, known, Settings(**values), unsorted=unsorted, kinds=kinds, features=unsorted.pixels, **changes
+    )
 
 
 def small(seed: int = 0, **changes: Any) -> Material:
@@ -183,7 +185,15 @@ def small(seed: int = 0, **changes: Any) -> Material:
     values |= changes.pop("settings", {})
     network = build_network("vgg6-4-2-slim", 1, 8, seed=0)
     features = np.zeros((12, network.feature_dim), dtype=np.float32)
-    return Material(network, known, unsorted, changes.pop("kinds", 2), Settings(**values), features, **changes)
+    return Material(
+        network,
+        known,
+        Settings(**values),
+        unsorted=unsorted,
+        kinds=changes.pop("kinds", 2),
+        features=features,
+        **changes,
+    )
 
 
 @pytest.mark.parametrize("method", list(METHODS))

@@ -17,7 +17,6 @@ from newkinds.baselines.similarity import (
     SimilarityTask,
     similarity_network,
     started,
-    suited_policy,
     views,
 )
 from newkinds.errors import DataError
@@ -26,6 +25,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.material import Material, Tensors
 from newkinds.networks import build_network
 from newkinds.randomness import seeded_torch
+from newkinds.resolve import suited_augmentation
 from newkinds.settings import Settings, Similarity
 from newkinds.training import Record
 
@@ -55,7 +55,7 @@ def material(known: ImageSet, unsorted: ImageSet, seed: int = 0, **changes: Any)
     options = changes.pop("similarity", {})
     settings = Settings(seed=seed, similarity={"epochs": 3, "learning_rate": 0.01, "milestones": (), **options})
     features = np.zeros((len(unsorted), network.feature_dim), dtype=np.float32)
-    return Material(network, known, unsorted, 3, settings, features, **changes)
+    return Material(network, known, settings, unsorted=unsorted, kinds=3, features=features, **changes)
 
 
 def task(known: ImageSet, seed: int = 0, **changes: Any) -> SimilarityTask:
@@ -198,13 +198,12 @@ def test_a_fresh_network_has_f_s_shape_and_pixels_but_weights_of_the_seed() -> N
 def test_pictures_are_augmented_and_embeddings_are_not() -> None:
     images, points = pictures([0, 1]), embeddings([0, 1])
     items, device = np.array([1, 0]), torch.device("cpu")
-    assert suited_policy("auto", images) == POLICIES["affine"]
-    assert suited_policy("none", images) == POLICIES["none"]
-    how = suited_policy("auto", images)
+    how = POLICIES[suited_augmentation("auto", images)]
+    assert how == POLICIES["affine"]
     first, again, later = (views(images, items, how, device, seed=0, epoch=epoch) for epoch in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, later)
-    seen = views(points, items, suited_policy("auto", points), device, seed=0, epoch=0)
+    seen = views(points, items, POLICIES[suited_augmentation("auto", points)], device, seed=0, epoch=0)
     assert (seen.numpy() == points.pixels[items]).all()
 
 

@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.baselines.centres import from_centres
+from newkinds.baselines.similarity import started, views
 from newkinds.baselines.sinkhorn import EvenClustering, sinkhorn, sinkhorn_kmeans
 from newkinds.equations import squared_distances
 from newkinds.errors import DataError
 from newkinds.features import device_of, extract_features
-from newkinds.images.augment import augment, policy
+from newkinds.images.augment import policy
 from newkinds.images.imageset import ImageSet
-from newkinds.material import Found, Material
-from newkinds.networks import Network, SoftmaxNetwork, build_network
+from newkinds.material import Found, Lesson, Material, Tensors
+from newkinds.networks import Network, SoftmaxNetwork
 from newkinds.parallel import from_writer
 from newkinds.randomness import generator
-from newkinds.resolve import resolved_discover
-from newkinds.settings import Centroids, Discover
-from newkinds.training import Phase, Task, train
+from newkinds.resolve import suited_augmentation
+from newkinds.settings import Centroids
+from newkinds.training import Phase, Task
 
-RESTARTS = 5  # of Sinkhorn k-means; published: 1. The cost says well which of them is best
 BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no clusters to speak of
 
 
@@ -51,7 +51,7 @@ def centroid_networks(material: Material) -> Found:
             steps=chosen.steps,
             first_iterations=chosen.first_iterations,
             later_iterations=chosen.later_iterations,
-            restarts=RESTARTS,
+            restarts=chosen.restarts,
         )
     )
     sure = float(found.probabilities.max(axis=1).mean())
@@ -135,8 +135,7 @@ class CentroidTask(Task):
         self.seed = seed
         self.batch_size = settings.episode_kinds * settings.each
         self.support = settings.each // 2
-        name = resolved_discover(Discover(augmentation=settings.augmentation), known).augmentation
-        self.how = policy(name, known.size)
+        self.how = policy(suited_augmentation(settings.augmentation, known), known.size)
         self.groups = groups_of(known.classes)
         self.members = [np.flatnonzero(known.labels == kind) for kind in range(len(known.classes))]
         # Of two kinds or more each, and of `episode_kinds` as nearly as can be.
@@ -166,8 +165,7 @@ class CentroidTask(Task):
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
         """Return an augmented view of each picture."""
-        pixels = torch.from_numpy(self.images.pixels[items]).to(device_of(self.module))
-        return augment(pixels, items, self.how, seed=self.seed, epoch=epoch)
+        return views(self.images, items, self.how, device_of(self.module), seed=self.seed, epoch=epoch)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the loss of an episode, its two parts, and the share of queries that P assigns right."""
@@ -183,38 +181,20 @@ class CentroidTask(Task):
 
 def _trained(material: Material) -> Network:
     """Return the network, trained on the known kinds unless the run has it; f itself is left as it is."""
-    network = _first_network(material)
-    if not network.has_weights:
-        return network
-    chosen = material.settings.centroids
-    _check_episodes(material.known, chosen)
-
-    def make() -> dict[str, Tensor]:
-        task = CentroidTask(network, material.known, chosen, material.settings.seed)
-        train(
-            task,
-            [task.phase()],
-            accelerator=material.accelerator,
-            checkpoints=material.checkpoints,
-            log=material.log,
-            progress=material.progress,
-            precision=material.settings.precision,
-        )
-        return network.float().state_dict()
-
-    network.load_state_dict(material.keep("centroids", make))
+    network = copy.deepcopy(material.network)
+    if network.has_weights:
+        network.load_state_dict(material.keep("centroids", lambda: learn_centroids(material)))
     return network
 
 
-def _first_network(material: Material) -> Network:
-    """Return a copy of f, or the same network with fresh weights."""
-    f, known = material.network, material.known
-    if material.settings.centroids.start == "f" or not f.has_weights:
-        return copy.deepcopy(f)
-    seed, side = material.settings.seed, f.network_size
-    fresh = build_network(f.name, f.channels, f.size, seed, network_size=side, admitted=f.name, pretrained=False)
-    fresh.normalise_by(known.pixels)
-    return fresh.to(device_of(f))
+def learn_centroids(lesson: Lesson) -> Tensors:
+    """Train f, or a network with fresh weights, on episodes of the known kinds and return its weights."""
+    chosen, seed = lesson.settings.centroids, lesson.settings.seed
+    network = started(lesson.network, chosen.start, seed)
+    _check_episodes(lesson.known, chosen)
+    task = CentroidTask(network, lesson.known, chosen, seed)
+    lesson.train(task, task.phase())
+    return {name: value.cpu().clone() for name, value in network.float().state_dict().items()}
 
 
 def _check_episodes(known: ImageSet, chosen: Centroids) -> None:

@@ -23,7 +23,7 @@ from newkinds.networks.backbones import Encoder
 from newkinds.parallel import from_writer
 from newkinds.randomness import one_thread, seeded_torch, uniforms
 from newkinds.settings import Dec, Discover
-from newkinds.training import Phase, Task, train
+from newkinds.training import Phase, Task
 
 MOST_LAYERS, WIDEST = 9, 99_999  # what the name of an encoder can say
 
@@ -39,7 +39,7 @@ def dec(material: Material) -> Found:
     codes = extract_features(encoder, images, progress=material.progress)
     start = from_writer(lambda: _start(codes, material.kinds, chosen.restarts, seed))
     task = DecTask(encoder, start, images, _as_discovery(chosen), seed, material.truth)
-    _train(task, chosen.epochs, material)
+    material.train(task, Phase("main", chosen.epochs, chosen))
     probabilities = task.predict().numpy()
     assert isinstance(task.module, ClusteringNetwork)
     model = task.module.float().eval()
@@ -74,6 +74,7 @@ class AutoencoderTask(Task):
 
     stage = "autoencoder"
     title = "Learning to draw the pictures again"
+    section = "dec"
 
     def __init__(self, encoder: Network, images: ImageSet, settings: Dec, seed: int) -> None:
         self.autoencoder = Autoencoder(encoder, settings.widths, seed)
@@ -134,7 +135,8 @@ def _trained_encoder(material: Material) -> Network:
     normalise(encoder, images)
 
     def make() -> dict[str, Tensor]:
-        _train(AutoencoderTask(encoder, images, chosen, seed), chosen.autoencoder_epochs, material)
+        task = AutoencoderTask(encoder, images, chosen, seed)
+        material.train(task, Phase("main", chosen.autoencoder_epochs, chosen))
         return encoder.float().state_dict()
 
     encoder.load_state_dict(material.keep("autoencoder", make))
@@ -191,16 +193,4 @@ def _as_discovery(chosen: Dec) -> Discover:
         settled=chosen.settled,
         settled_epochs=chosen.update_every,
         guard="off",
-    )
-
-
-def _train(task: Task, epochs: int, material: Material) -> None:
-    train(
-        task,
-        [Phase("main", epochs, material.settings.dec)],
-        accelerator=material.accelerator,
-        checkpoints=material.checkpoints,
-        log=material.log,
-        progress=material.progress,
-        precision=material.settings.precision,
     )

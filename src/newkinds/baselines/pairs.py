@@ -10,16 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newkinds.baselines.similarity import SimilarityNetwork, similarity_network, started, suited_policy, views
+from newkinds.baselines.similarity import SimilarityNetwork, similarity_network, started, views
 from newkinds.discover.signs import effective_kinds
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import UsageError
 from newkinds.features import apply, device_of
+from newkinds.images.augment import policy
 from newkinds.material import Found, Material
 from newkinds.networks import SoftmaxNetwork
 from newkinds.randomness import seeded_torch
+from newkinds.resolve import suited_augmentation
 from newkinds.settings import Optimiser
-from newkinds.training import Phase, Record, Task, train
+from newkinds.training import Phase, Record, Task
 
 PairLoss = Callable[[Tensor, Tensor], Tensor]
 
@@ -94,6 +96,7 @@ class PairsTask(Task):
     """
 
     title = "Discovering new kinds by pairs"
+    section = "pairs"
 
     def __init__(self, stage: str, module: TaughtNetwork, loss: PairLoss, material: Material) -> None:
         self.stage = stage
@@ -106,7 +109,9 @@ class PairsTask(Task):
         self.truth = material.truth
         self.batch_size = material.settings.pairs.batch_size
         self.seed = material.settings.seed
-        self.how = suited_policy(material.settings.pairs.augmentation, material.unsorted)
+        self.how = policy(
+            suited_augmentation(material.settings.pairs.augmentation, material.unsorted), material.unsorted.size
+        )
         self.labels = np.full(len(self.names), -1, dtype=np.int64)  # what the last epoch's steps named the pictures
         self.named = self.labels.copy()  # and this epoch's
 
@@ -155,14 +160,8 @@ def _clustered(material: Material, stage: str, loss: PairLoss) -> Found:
     student = SoftmaxNetwork(started(material.network, chosen.start, settings.seed), material.kinds)
     with seeded_torch(settings.seed, "kinds of pairs"):
         student.bottleneck.reset_parameters()
-    train(
-        PairsTask(stage, TaughtNetwork(student, teacher), loss, material),
-        [Phase("main", chosen.epochs, chosen)],
-        accelerator=material.accelerator,
-        checkpoints=material.checkpoints,
-        log=material.log,
-        progress=material.progress,
-        precision=settings.precision,
+    material.train(
+        PairsTask(stage, TaughtNetwork(student, teacher), loss, material), Phase("main", chosen.epochs, chosen)
     )
     model = student.float().eval()
     if settings.kinds == "auto" and chosen.unknown == "drop":

@@ -15,12 +15,12 @@ from newkinds.errors import DataError
 from newkinds.features import as_input, device_of
 from newkinds.images.augment import Augmentation, augment, policy
 from newkinds.images.imageset import ImageSet
-from newkinds.material import Material, Tensors
+from newkinds.material import Lesson, Material, Tensors
 from newkinds.networks import Network, build_network
 from newkinds.randomness import generator, seeded_torch
-from newkinds.resolve import resolved_discover
-from newkinds.settings import Discover, Similarity
-from newkinds.training import Phase, Task, train
+from newkinds.resolve import suited_augmentation
+from newkinds.settings import Similarity
+from newkinds.training import Phase, Task
 
 EPSILON = 1e-5  # in batch norm, torch's own
 ROWS = 8  # pictures that are compared with all of a batch at once: small pieces of memory are used again
@@ -97,7 +97,7 @@ class SimilarityTask(Task):
         self.settings = settings
         self.batch_size = settings.episode_kinds * settings.each
         self.seed = seed
-        self.how = suited_policy(settings.augmentation, known)
+        self.how = policy(suited_augmentation(settings.augmentation, known), known.size)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Cut random orders of all kinds into batches, as often as it takes to see about all pictures once."""
@@ -134,24 +134,16 @@ class SimilarityTask(Task):
 def similarity_network(material: Material) -> SimilarityNetwork:
     """Return the similarity network of a run, trained on the known kinds first if it is not there yet."""
     model = SimilarityNetwork(copy.deepcopy(material.network), material.settings.seed)
-    model.load_state_dict(material.keep("similarity", lambda: _learnt(material)))
+    model.load_state_dict(material.keep("similarity", lambda: learn_similarity(material)))
     return model
 
 
-def _learnt(material: Material) -> Tensors:
-    """Train a similarity network and return its weights."""
-    settings = material.settings
-    network = started(material.network, settings.similarity.start, settings.seed)
-    task = SimilarityTask(SimilarityNetwork(network, settings.seed), material.known, settings.similarity, settings.seed)
-    train(
-        task,
-        [Phase("main", settings.similarity.epochs, settings.similarity)],
-        accelerator=material.accelerator,
-        checkpoints=material.checkpoints,
-        log=material.log,
-        progress=material.progress,
-        precision=settings.precision,
-    )
+def learn_similarity(lesson: Lesson) -> Tensors:
+    """Train a similarity network on the known kinds and return its weights."""
+    chosen, seed = lesson.settings.similarity, lesson.settings.seed
+    network = started(lesson.network, chosen.start, seed)
+    task = SimilarityTask(SimilarityNetwork(network, seed), lesson.known, chosen, seed)
+    lesson.train(task, Phase("main", chosen.epochs, chosen))
     return {name: value.cpu().clone() for name, value in task.module.float().state_dict().items()}
 
 
@@ -174,11 +166,6 @@ def started(network: Network, start: str, seed: int) -> Network:
     fresh.mean.copy_(network.mean)
     fresh.std.copy_(network.std)
     return fresh.to(device_of(network))
-
-
-def suited_policy(name: str, images: ImageSet) -> Augmentation:
-    """Return the augmentation called `name`, where "auto" is what discovery would take for these pictures."""
-    return policy(resolved_discover(Discover(augmentation=name), images).augmentation, images.size)
 
 
 def views(

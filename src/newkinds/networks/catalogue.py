@@ -45,6 +45,8 @@ NETWORKS = {
     "identity": Entry("no network: for ready-made embeddings", lambda channels, size: Identity(channels)),
 }
 
+UNTRAINED = ("pixels", "identity")  # they have no weights
+
 
 ENCODER = re.compile(r"encoder((-\d{1,5}){1,9})")  # with the widths of its layers, such as encoder-500-10
 

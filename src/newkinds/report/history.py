@@ -12,15 +12,26 @@ from newkinds.report.curves import Chart, Guide, Line
 
 Records = Sequence[Mapping[str, Any]]
 
+DISCOVERY = ("discover", "kcl", "mcl", "dec")  # stages in which the unsorted pictures get their kinds
+BEFORE = {  # stages that some methods have before that
+    "similarity": "Loss of the similarity network",
+    "centroids": "Loss of centroid networks",
+    "autoencoder": "Loss of the autoencoder",
+}
+
 
 def training_charts(history: Records) -> list[Chart]:
-    """Return the charts of pretraining and discovery that the records have numbers for."""
+    """Return the charts of all stages of training that the records have numbers for."""
     known = [r for r in history if r.get("stage") == "pretrain"]
-    found = [r for r in history if r.get("stage") == "discover"]
+    found = [r for r in history if r.get("stage") in DISCOVERY]
     early = _warmup(found)
     charts = [
         _chart("pretrain-loss", "Loss on known kinds", known, {"loss": "loss"}),
         _chart("pretrain-accuracy", "Held-out accuracy", known, {"held_out_accuracy": "accuracy"}, shares=True),
+        *(
+            _chart(f"{stage}-loss", title, [r for r in history if r.get("stage") == stage], {"loss": "loss"})
+            for stage, title in BEFORE.items()
+        ),
         _chart(
             "loss",
             "Discovery loss",

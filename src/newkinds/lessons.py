@@ -1,0 +1,132 @@
+"""What is learnt from the known kinds alone: f, and the lessons that methods take beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from newkinds.errors import DataError
+from newkinds.given import given_network, open_given
+from newkinds.images import check_known
+from newkinds.images.imageset import ImageSet
+from newkinds.material import Lesson, Tensors
+from newkinds.methods import LESSONS
+from newkinds.networks import UNTRAINED, Network
+from newkinds.parallel import make_accelerator
+from newkinds.pretrain import pretrain
+from newkinds.progress import QUIET, Progress
+from newkinds.resolve import resolved, why_loss
+from newkinds.runs import RunFolder
+from newkinds.runs.files import digest
+from newkinds.runs.weights import from_bytes, network_from_bytes, network_to_bytes, read_bytes, to_bytes
+from newkinds.settings import Settings
+
+NETWORK = "network.safetensors"
+
+
+def pretrained(
+    run: RunFolder, known: ImageSet, settings: Settings, accelerator: Accelerator, why: str, progress: Progress = QUIET
+) -> Network:
+    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words."""
+    if not run.has(NETWORK):
+        if settings.network not in UNTRAINED:
+            progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
+        found = pretrain(
+            known,
+            settings.pretrain,
+            network=settings.network,
+            network_size=None if settings.network_size == "auto" else settings.network_size,
+            seed=settings.seed,
+            precision=settings.precision,
+            accelerator=accelerator,
+            checkpoints=run.checkpoints(),
+            log=run.log,
+            progress=progress,
+        )
+        told: dict[str, Any] = {"classes": list(known.classes)}
+        if found.network.has_weights:
+            told |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
+            told |= {"epochs": found.epochs, "seed": settings.seed}
+        run.put(NETWORK, network_to_bytes(found.network, **told))
+        run.sync()
+    where = str(run.path / NETWORK)
+    network, told = network_from_bytes(run.get(NETWORK), where, admitted=settings.network)
+    for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
+        if measure in told:
+            progress.say(
+                f"Known kinds: {words} {told[measure]:.3f} on {told['held_out']} pictures kept back, network "
+                f"{network.name}."
+            )
+    return network.to(accelerator.device)
+
+
+def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progress = QUIET) -> Path:
+    """Train f on the known kinds in a run folder of its own, and return the file of its weights."""
+    with _on_known(known, out, settings, None, progress) as (run, settings, accelerator):
+        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
+        run.checkpoints().clear()
+        return run.path / NETWORK
+
+
+def lesson_run(
+    known: ImageSet, out: Path, name: str, settings: Settings, weights: Path | None, progress: Progress = QUIET
+) -> Path:
+    """Learn one of LESSONS from the known kinds in a run folder of its own, and return the file of what was learnt.
+
+    f is that of `weights`, or is trained in the same folder first.
+    """
+    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator):
+        if weights is not None and not run.has(NETWORK):
+            run.put(NETWORK, weights.read_bytes())
+            run.sync()
+        network = pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
+        file = f"model/{name}.safetensors"
+        if not run.has(file):
+            checkpoints = run.checkpoints()
+            lesson = Lesson(network, known, settings, accelerator, checkpoints, run.log, progress)
+            run.put(file, to_bytes(LESSONS[name](lesson), {"lesson": name, "network": settings.network}))
+            run.sync()
+            checkpoints.clear()
+        return run.path / file
+
+
+@contextmanager
+def _on_known(
+    known: ImageSet, out: Path, settings: Settings, weights: Path | None, progress: Progress
+) -> Iterator[tuple[RunFolder, Settings, Accelerator]]:
+    """Open a run folder for what is learnt from the known kinds alone, with settings without "auto"."""
+    check_known(known)
+    accelerator = make_accelerator()
+    given = given_network(settings, known, weights, open_given(settings, weights))
+    settings = resolved(settings, known, given, accelerator.device.type != "cpu")
+    data: dict[str, Any] = {"known": about(known)}
+    if weights is not None:
+        data["weights"] = digest(weights.read_bytes())
+    run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
+    try:
+        torch.set_num_threads(run.threads)
+        yield run, settings, accelerator
+    finally:
+        run.close()
+
+
+def read_lesson(file: Path, name: str, settings: Settings) -> Tensors:
+    """Return what `lesson_run` left in a file, unless it is of something else."""
+    tensors, told = from_bytes(read_bytes(file), str(file))
+    if (told.get("lesson"), told.get("network")) != (name, settings.network):
+        raise DataError(
+            f"{file} holds {told.get('lesson', 'no lesson')!r} of the network {told.get('network')!r}; the method "
+            f"{settings.method!r} needs {name!r} of {settings.network!r}.",
+            hint="Give the file that was learnt with the same known pictures and network, or leave it out.",
+        )
+    return tensors
+
+
+def about(images: ImageSet) -> dict[str, Any]:
+    """Return what a run folder keeps of a set of pictures."""
+    return {"fingerprint": images.fingerprint, "pictures": len(images)}
