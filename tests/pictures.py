@@ -23,3 +23,14 @@ def write_pictures(root: Path, kinds: tuple[str, ...], each: int = EACH, size: i
         for number in range(each):
             pixels = np.clip(pattern + noise.normal(0, 30, pattern.shape), 0, 255).astype(np.uint8)
             (root / kind / f"{number:02d}.png").write_bytes(encode(pixels, "png"))
+
+
+def write_embeddings(folder: Path, axes: int = 8) -> tuple[Path, Path]:
+    """Write embeddings, 16 of each of four known kinds and of three new ones, none below 0; return both files."""
+    rng = np.random.default_rng(0)
+    centres = np.abs(4 * rng.normal(size=(7, axes)))
+    for name, kinds in (("known", range(4)), ("unsorted", range(4, 7))):
+        labels = np.repeat(np.array(kinds), 16)
+        points = np.abs(centres[labels] + 0.3 * rng.normal(size=(len(labels), axes))).astype(np.float32)
+        np.savez(folder / f"{name}.npz", embeddings=points, labels=labels)
+    return folder / "known.npz", folder / "unsorted.npz"

@@ -16,6 +16,7 @@ from newkinds.evaluate import score
 from newkinds.methods import METHODS
 from newkinds.runs import RunFolder
 from newkinds.settings import Settings
+from pictures import write_embeddings
 
 FAST = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}, "lsc": {"landmarks": 20}}
 
@@ -23,14 +24,7 @@ FAST = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}, "lsc": {"land
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return embeddings of known kinds, and of three new ones."""
-    folder = tmp_path_factory.mktemp("sets")
-    rng = np.random.default_rng(0)
-    centres = np.abs(4 * rng.normal(size=(7, 8)))
-    for name, kinds in (("known", range(4)), ("unsorted", range(4, 7))):
-        labels = np.repeat(np.array(kinds), 16)
-        points = np.abs(centres[labels] + 0.3 * rng.normal(size=(len(labels), 8))).astype(np.float32)
-        np.savez(folder / f"{name}.npz", embeddings=points, labels=labels)
-    return folder / "known.npz", folder / "unsorted.npz"
+    return write_embeddings(tmp_path_factory.mktemp("sets"))
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,13 @@ from newkinds.resolve import (
     FEW_KINDS,
     FEWEST_EPOCHS,
     MOST_EPOCHS,
+    episodes_of,
     resolved,
     resolved_discover,
     resolved_pretrain,
     why_loss,
 )
-from newkinds.settings import Discover, Pretrain, Settings
+from newkinds.settings import Centroids, Discover, Pretrain, Settings
 
 
 def known(n: int = 100, channels: int = 3, size: int = 32, kinds: int = 5, embeddings: bool = False) -> ImageSet:
@@ -64,6 +65,10 @@ def test_what_was_said_stays() -> None:
         "pretrain.query": 2,
         "discover.augmentation": "crop",
         "discover.first_view": "plain",
+        "similarity.augmentation": "crop",
+        "pairs.augmentation": "none",
+        "centroids.augmentation": "affine",
+        "centroids.episodes": 7,
         "kinds": 4,
     }
     chosen = resolve(known(), said)
@@ -86,7 +91,8 @@ def test_network_and_augmentation_follow_the_pictures(
 ) -> None:
     chosen = resolve(images, accelerator=accelerator)
     assert chosen.network == network
-    assert chosen.pretrain.augmentation == chosen.discover.augmentation == augmentation
+    for section in (chosen.pretrain, chosen.discover, chosen.similarity, chosen.pairs, chosen.centroids):
+        assert section.augmentation == augmentation
     assert chosen.images.size == images.size
 
 
@@ -100,6 +106,22 @@ def test_what_hangs_on_the_number_of_kinds_and_on_the_views() -> None:
     assert views == {"pi": "plain", "te": "augmented"}
     said = Discover(alpha=1.0, consistency=3.0, first_view="plain", augmentation="crop")
     assert resolved_discover(said, known(), 40) == said
+
+
+@pytest.mark.parametrize(
+    ("centroids", "episodes"),
+    [
+        ({}, 0),  # f is as it is by default
+        ({"start": "f"}, 0),
+        ({"start": "fresh"}, 10_000),  # published
+        ({"start": "fresh", "episodes": 0}, 0),
+        ({"start": "f", "episodes": 50}, 50),
+    ],
+)
+def test_episodes_of_centroid_networks_hang_on_their_start(centroids: dict[str, Any], episodes: int) -> None:
+    assert episodes_of(Centroids(**centroids)) == episodes
+    changes = {f"centroids.{key}": value for key, value in centroids.items()}
+    assert resolve(known(), changes).centroids.episodes == episodes
 
 
 @pytest.mark.parametrize(("kinds", "turns"), [(2, True), (FEW_KINDS - 1, True), (FEW_KINDS, False)])

@@ -196,6 +196,8 @@ def test_unknown_keys_are_named_with_the_likely_one_and_the_valid_ones(
         ("discover.schedule", "linear", "'constant', 'cosine' or 'steps'"),
         ("discover.momentum", 1.0, "less than 1"),
         ("discover.milestones", [1, "x"], "integer"),
+        ("centroids.episodes", -1, "greater than or equal to 0, or 'auto'"),
+        ("centroids.episodes", "many", "'auto'"),
     ],
 )
 def test_bad_values_are_named_with_what_is_valid(key: str, value: Any, says: str) -> None:

@@ -1,6 +1,6 @@
 """newkinds discovers new visual categories among unsorted pictures, with the help of pictures that are sorted."""
 
-from newkinds.api import count, discover, evaluate, report
+from newkinds.api import count, discover, evaluate, prepare, report
 from newkinds.api import predict_images as predict
 from newkinds.clustering import ConstrainedKMeans
 from newkinds.compare import Comparison, compare
@@ -33,6 +33,7 @@ __all__ = [
     "extract_features",
     "open_images",
     "predict",
+    "prepare",
     "pretrain",
     "report",
 ]

@@ -46,6 +46,7 @@ def discover(
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     lessons: Mapping[str, str | Path] | None = None,
     page: bool = True,
+    model: bool = True,
     progress: Progress = QUIET,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -61,12 +62,13 @@ def discover(
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
     other arguments come over it. lessons: files that `prepare` made, by the lesson's name. page: whether the
-    report is made.
+    report is made. model: whether what `predict` needs is kept.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    return _pipeline(known, unsorted, out, chosen, truth, weights, data, progress, lessons).result(page=page)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, progress, lessons)
+    return pipeline.result(page=page, model=model)
 
 
 def pretrain_known(

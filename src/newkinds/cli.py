@@ -17,6 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from newkinds import api
+from newkinds.bench import TABLES, Where
+from newkinds.bench import bench as run_bench
 from newkinds.compare import Comparison
 from newkinds.compare import compare as compare_methods
 from newkinds.count import in_words
@@ -205,6 +207,46 @@ def compare(
         progress=_progress(quiet),
     )
     _show_comparison(found)
+
+
+@app.command()
+def bench(
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="One of the paper's; without it, a list.")
+    ] = None,
+    data: Data = None,
+    seeds: Annotated[int, typer.Option(help="How many runs of each cell.")] = 1,
+    preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
+    only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    backend: Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")] = "loky",
+    results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("bench/results"),
+    runs: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs/bench"),
+    weights: Annotated[Path, typer.Option(help="The folder of networks that are trained already.")] = Path("weights"),
+    quiet: Quiet = False,
+) -> None:
+    """Measure one of the paper's tables again, as far as the data is there; what is measured is not repeated.
+
+    Example: newkinds bench known-k --data ~/data --seeds 3 --only omniglot
+    """
+    if table is None:
+        shown = Table("table", "what", "data", "minutes, about", box=None, pad_edge=False)
+        for one in TABLES.values():
+            shown.add_row(one.name, one.title, ", ".join(one.setups), str(one.minutes))
+        out.print(shown)
+        return
+    where = Where(results, runs, weights, data)
+    names = run_bench(
+        table,
+        seeds=seeds,
+        preset=preset,
+        only=only or (),
+        where=where,
+        jobs=jobs,
+        backend=backend,
+        progress=_progress(quiet),
+    )
+    out.print(f"{len(names)} results in {results}", markup=False)
 
 
 @app.command()

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from joblib import Parallel, delayed, parallel_config
 
 from newkinds import api
 from newkinds.equations import clustering_accuracy
@@ -25,15 +23,16 @@ from newkinds.finished import read_result, report_data, run_truth
 from newkinds.lessons import NETWORK
 from newkinds.memory import PeakMemory
 from newkinds.methods import METHODS
+from newkinds.networks import is_foreign
 from newkinds.progress import QUIET, Progress
 from newkinds.report import write_report
 from newkinds.runs import RunFolder
 from newkinds.runs.files import write_atomic
 from newkinds.settings import Settings
+from newkinds.spread import check_spread, spread
 
 ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
 F = "f"  # the folder of the network that all methods share
-BACKENDS = ("loky", "threading", "dask", "ray")
 SCORES = ("acc", "nmi_geometric", "ari")
 
 
@@ -101,22 +100,21 @@ def compare(
             counted = api.count(known, unsorted, out=first, weights=weights, **on_known)
         chosen = chosen.with_changes({"kinds": max(2, counted["k"])})
         weights = weights or first / NETWORK
-    elif weights is None and any(METHODS[name].takes_f(chosen) for name in methods):
+    elif weights is None and not is_foreign(chosen.network) and any(METHODS[name].takes_f(chosen) for name in methods):
         with _measured(first):
             weights = api.pretrain_known(known, out=first, **on_known)
     lessons = {}
     for lesson in _lessons(methods):
         with _measured(folder / lesson):
             lessons[lesson] = api.prepare(known, lesson, out=folder / lesson, weights=weights, **on_known)
-    work = [(name, seed) for seed in range(seeds) for name in methods]
     options = {"truth": truth, "data": data, "lessons": lessons}
-    with progress.step("Comparing", len(work)) as step, parallel_config(backend=_backend(backend)):
-        runs = (
-            delayed(_run)(known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options, jobs)
-            for name, seed in work
-        )
-        for _ in Parallel(n_jobs=jobs, return_as="generator")(runs):
-            step.advance()
+    calls = [
+        (known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options)
+        for seed in range(seeds)
+        for name in methods
+    ]
+    for _ in spread(_run, calls, title="Comparing", jobs=jobs, backend=backend, progress=progress):
+        pass
     found = _table(folder, methods, seeds)
     values = {"methods": found.methods, "agreement": found.agreement, "learnt": found.learnt}
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
@@ -135,10 +133,9 @@ def _check(methods: Sequence[str], seeds: int, jobs: int, backend: str) -> None:
         raise UsageError(
             f"Methods {', '.join(methods) or 'none'}: each should be named once.", hint="`newkinds methods` has them."
         )
-    if seeds < 1 or jobs < 1:
-        raise UsageError(f"seeds={seeds} and jobs={jobs} should be at least 1.", hint="Leave them out.")
-    if backend not in BACKENDS:
-        raise unknown_name("backend", backend, BACKENDS)
+    if seeds < 1:
+        raise UsageError(f"seeds={seeds} should be at least 1.", hint="Leave it out for 3.")
+    check_spread(jobs, backend)
 
 
 def _claim(folder: Path, asked: dict[str, Any]) -> None:
@@ -167,13 +164,10 @@ def _run(
     settings: Settings,
     weights: str | Path | None,
     options: dict[str, Any],
-    jobs: int,
 ) -> None:
     """Run one method with one seed, unless that is done, and write down what it cost."""
     if (folder / COST).exists():
         return
-    if jobs > 1:
-        torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
     chosen = settings.with_changes({"method": method, "seed": seed})
     taken = weights if METHODS[method].takes_f(chosen) else None
     lessons = {name: file for name, file in options["lessons"].items() if name == METHODS[method].lesson}
@@ -196,24 +190,6 @@ def _measured(folder: Path) -> Iterator[None]:
 def _lessons(methods: Sequence[str]) -> list[str]:
     """Return what the methods learn from the known kinds beside f, each once."""
     return [name for name in dict.fromkeys(METHODS[method].lesson for method in methods) if name is not None]
-
-
-def _backend(name: str) -> str:
-    """Make a backend of joblib known to it."""
-    try:
-        if name == "dask":
-            from distributed import Client
-
-            Client.current()  # the caller's, whose workers do the work
-        if name == "ray":
-            from ray.util.joblib import register_ray
-
-            register_ray()
-    except ImportError:
-        raise UsageError(f"The backend {name!r} is not installed.", hint=f"pip install {name}.") from None
-    except ValueError:
-        raise UsageError("The backend 'dask' has no client.", hint="Make a distributed.Client first.") from None
-    return name
 
 
 def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:

@@ -7,7 +7,8 @@ from pathlib import Path
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Foreign, Network, build_network, is_foreign, open_foreign
-from newkinds.runs.weights import is_plain, load_plain, network_from_bytes, read_bytes
+from newkinds.runs.files import digest
+from newkinds.runs.weights import is_plain, load_plain, network_from_bytes, network_to_bytes, read_bytes
 from newkinds.settings import Settings
 
 
@@ -47,3 +48,10 @@ def given_network(settings: Settings, known: ImageSet, weights: Path | None, for
     if not load_plain(network, data, where):
         network.normalise_by(known.pixels)
     return network
+
+
+def digest_of_given(network: Network | None, weights: Path | None) -> str | None:
+    """Return what tells a given f apart, or None where there is none: a function may return another the next time."""
+    if network is None:
+        return None
+    return digest(network_to_bytes(network) if weights is None else read_bytes(weights))

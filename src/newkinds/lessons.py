@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from newkinds.errors import DataError
-from newkinds.given import given_network, open_given
+from newkinds.errors import DataError, unknown_name
+from newkinds.given import digest_of_given, given_network, open_given
 from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
 from newkinds.material import Lesson, Tensors
@@ -22,7 +22,6 @@ from newkinds.pretrain import pretrain
 from newkinds.progress import QUIET, Progress
 from newkinds.resolve import resolved, why_loss
 from newkinds.runs import RunFolder
-from newkinds.runs.files import digest
 from newkinds.runs.weights import from_bytes, network_from_bytes, network_to_bytes, read_bytes, to_bytes
 from newkinds.settings import Settings
 
@@ -67,7 +66,7 @@ def pretrained(
 
 def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progress = QUIET) -> Path:
     """Train f on the known kinds in a run folder of its own, and return the file of its weights."""
-    with _on_known(known, out, settings, None, progress) as (run, settings, accelerator):
+    with _on_known(known, out, settings, None, progress) as (run, settings, accelerator, _):
         pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
         run.checkpoints().clear()
         return run.path / NETWORK
@@ -78,18 +77,18 @@ def lesson_run(
 ) -> Path:
     """Learn one of LESSONS from the known kinds in a run folder of its own, and return the file of what was learnt.
 
-    f is that of `weights`, or is trained in the same folder first.
+    f is that of `weights`, or one that is trained already, or is trained in the same folder first.
     """
-    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator):
-        if weights is not None and not run.has(NETWORK):
-            run.put(NETWORK, weights.read_bytes())
+    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator, given):
+        if given is not None and not run.has(NETWORK):
+            run.put(NETWORK, network_to_bytes(given))
             run.sync()
         network = pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
         file = f"model/{name}.safetensors"
         if not run.has(file):
             checkpoints = run.checkpoints()
             lesson = Lesson(network, known, settings, accelerator, checkpoints, run.log, progress)
-            run.put(file, to_bytes(LESSONS[name](lesson), {"lesson": name, "network": settings.network}))
+            run.put(file, to_bytes(LESSONS[name](lesson), _about_lesson(name, known, settings)))
             run.sync()
             checkpoints.clear()
         return run.path / file
@@ -98,33 +97,44 @@ def lesson_run(
 @contextmanager
 def _on_known(
     known: ImageSet, out: Path, settings: Settings, weights: Path | None, progress: Progress
-) -> Iterator[tuple[RunFolder, Settings, Accelerator]]:
-    """Open a run folder for what is learnt from the known kinds alone, with settings without "auto"."""
+) -> Iterator[tuple[RunFolder, Settings, Accelerator, Network | None]]:
+    """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
     check_known(known)
     accelerator = make_accelerator()
     given = given_network(settings, known, weights, open_given(settings, weights))
     settings = resolved(settings, known, given, accelerator.device.type != "cpu")
-    data: dict[str, Any] = {"known": about(known)}
-    if weights is not None:
-        data["weights"] = digest(weights.read_bytes())
+    data = {"known": about(known), "weights": digest_of_given(given, weights)}
     run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
     try:
         torch.set_num_threads(run.threads)
-        yield run, settings, accelerator
+        yield run, settings, accelerator, given
     finally:
         run.close()
 
 
-def read_lesson(file: Path, name: str, settings: Settings) -> Tensors:
-    """Return what `lesson_run` left in a file, unless it is of something else."""
+def read_lesson(file: Path, name: str, known: ImageSet, settings: Settings) -> Tensors:
+    """Return what `lesson_run` left in a file, unless it is of something else; settings: without "auto"."""
+    if name not in LESSONS:
+        raise unknown_name("lesson", name, LESSONS)
     tensors, told = from_bytes(read_bytes(file), str(file))
-    if (told.get("lesson"), told.get("network")) != (name, settings.network):
+    wanted = _about_lesson(name, known, settings)
+    differing = [
+        f"{key} is {told[key]!r}, not {value!r}" if key in told else f"it does not say its {key}"
+        for key, value in wanted.items()
+        if told.get(key) != value
+    ]
+    if differing:
         raise DataError(
-            f"{file} holds {told.get('lesson', 'no lesson')!r} of the network {told.get('network')!r}; the method "
-            f"{settings.method!r} needs {name!r} of {settings.network!r}.",
-            hint="Give the file that was learnt with the same known pictures and network, or leave it out.",
+            f"{file} is not the lesson {name!r} for these pictures: {'; '.join(differing)}.",
+            hint="Give the file that was learnt from the same known pictures with the same network, or leave it out.",
         )
     return tensors
+
+
+def _about_lesson(name: str, known: ImageSet, settings: Settings) -> dict[str, Any]:
+    """Return what a lesson's file says of itself: on it hangs whether its weights fit."""
+    shape = {"channels": known.channels, "size": known.size, "network_size": settings.network_size}
+    return {"lesson": name, "network": settings.network, **shape}
 
 
 def about(images: ImageSet) -> dict[str, Any]:

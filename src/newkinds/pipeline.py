@@ -27,7 +27,7 @@ from newkinds.finished import (
     report_run,
     score_run,
 )
-from newkinds.given import given_network
+from newkinds.given import digest_of_given, given_network
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
 from newkinds.lessons import NETWORK, about, pretrained, read_lesson
@@ -87,20 +87,14 @@ class Pipeline:
         data = {
             "known": about(known),
             "unsorted": about(unsorted),
-            "weights": self._digest_of_weights(weights),
+            "weights": digest_of_given(self.weights, weights),
         }
-        self.lessons = dict(lessons or {})
-        if self.lessons:
-            data["lessons"] = {name: digest(file.read_bytes()) for name, file in self.lessons.items()}
+        self.lessons = {name: read_lesson(file, name, known, self.settings) for name, file in (lessons or {}).items()}
+        if lessons:
+            data["lessons"] = {name: digest(file.read_bytes()) for name, file in lessons.items()}
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         torch.set_num_threads(self.run.threads)
-
-    def _digest_of_weights(self, file: Path | None) -> str | None:
-        """Return what tells the given weights apart: a function may return others the next time."""
-        if self.weights is None:
-            return None
-        return digest(network_to_bytes(self.weights) if file is None else file.read_bytes())
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
@@ -189,8 +183,8 @@ class Pipeline:
         self.run.put("count.png", count_plot(values))
         self.run.put_json("count.json", values)
 
-    def cluster(self, network: Network, kinds: int) -> None:
-        """Run the method and keep its model, the probabilities and kinds.csv."""
+    def cluster(self, network: Network, kinds: int, *, model: bool = True) -> None:
+        """Run the method and keep its model (if it is wanted), the probabilities and kinds.csv."""
         if self.run.has("kinds.csv"):
             return
         checkpoints = self.run.checkpoints()
@@ -221,12 +215,12 @@ class Pipeline:
             )
         self.run.put_json(KNOWN, list(self.known.classes))
         about = {"known_classes": list(self.known.classes)}
-        if found.network is not None:
+        if model and found.network is not None:
             extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
             self.run.put(MODEL, clustering_to_bytes(found.network, extra, **about))
         if isinstance(found, Clustered):
             self.run.put_json(CHOICE, found.choice.to_dict())
-            if found.last is not None:
+            if model and found.last is not None:
                 self.run.put(LAST, clustering_to_bytes(found.last, {}, **about))
                 self.run.put_array(LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
         self.run.put_array(EMBEDDING, found.embedding)
@@ -239,7 +233,7 @@ class Pipeline:
     def _keep(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """Return tensors that the run was given or has under a name, made first if there are none."""
         if name in self.lessons:
-            return read_lesson(self.lessons[name], name, self.settings)
+            return self.lessons[name]
         file = f"model/{name}.safetensors"
         if not self.run.has(file):
             self.run.put(file, to_bytes(make(), {}))
@@ -255,12 +249,12 @@ class Pipeline:
         if page and (not self.run.has(PAGE) or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
-    def result(self, *, page: bool = True) -> Discovery:
-        """Run all stages and return what was found. page: whether the report is made."""
+    def result(self, *, page: bool = True, model: bool = True) -> Discovery:
+        """Run all stages and return what was found. page, model: whether the report and what `predict` needs are."""
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
-            self.cluster(network, self.kinds(network))
+            self.cluster(network, self.kinds(network), model=model)
             if is_writer():
                 self.score_and_report(page)
             self.run.sync()

@@ -11,7 +11,7 @@ from newkinds.errors import UsageError
 from newkinds.images.augment import POLICIES
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, default_network
-from newkinds.settings import Discover, Pretrain, Settings
+from newkinds.settings import Centroids, Discover, Pretrain, Settings
 
 FEW_KINDS = 20  # below it, quarter turns make kinds of their own
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
@@ -19,6 +19,7 @@ MANY_KINDS, FEW_PICTURES = 50, 40  # at least so many kinds of at most so many p
 MOST_SHOTS = 5
 # With K kinds, the mean over K in the consistency makes it K times as small, and p is K times as flat.
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
+EPISODES = 10_000  # of centroid networks with fresh weights; the published number
 
 
 def resolved(
@@ -35,7 +36,10 @@ def resolved(
         "network_size": _network_size(settings, known, weights),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
         "discover": resolved_discover(settings.discover, known).model_dump(),
+        "centroids.episodes": episodes_of(settings.centroids),
     }
+    for section in ("similarity", "pairs", "centroids"):
+        changes[f"{section}.augmentation"] = suited_augmentation(getattr(settings, section).augmentation, known)
     return settings.with_changes(changes)
 
 
@@ -102,6 +106,13 @@ def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = 
         if settings.consistency == "auto":
             values["consistency"] = CONSISTENCY_A_KIND * kinds
     return settings.model_copy(update=values)
+
+
+def episodes_of(settings: Centroids) -> int:
+    """Return how many episodes of known kinds centroid networks are trained on, where "auto" hangs on the start."""
+    if settings.episodes != "auto":
+        return settings.episodes
+    return EPISODES if settings.start == "fresh" else 0
 
 
 def suited_augmentation(name: str, images: ImageSet) -> str:

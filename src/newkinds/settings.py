@@ -250,7 +250,9 @@ class Centroids(Optimiser):
     start: Literal["f", "fresh"] = "f"  # the backbone's first weights; published: "fresh"
     episode_kinds: int = Field(20, ge=2)  # kinds in an episode; published: those of one alphabet
     each: int = Field(10, ge=2)  # pictures of each, half of them for the prototype
-    episodes: int = Field(10_000, ge=0)
+    # "auto": the published 10,000 from fresh weights; none from f, which was trained on the known kinds already: more
+    # episodes made its new kinds worse
+    episodes: NotNegative | Literal["auto"] = "auto"
     halve_every: int = Field(2_000, ge=1)  # episodes after which the learning rate is halved
     regulariser: float = Field(1.0, gt=0)  # of Sinkhorn's assignment
     iterations: int = Field(10, ge=1)  # of Sinkhorn in training

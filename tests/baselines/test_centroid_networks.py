@@ -270,7 +270,7 @@ def test_f_is_left_as_it_is_and_where_to_start_counts() -> None:
     assert torch.equal(f.state_dict()[first], before[first])
     assert not torch.equal(fresh.state_dict()[first], before[first])
     assert not torch.equal(other.state_dict()[first], before[first])
-    assert fresh.mean.item() == pytest.approx(given.known.pixels.mean() / 255, rel=1e-3)
+    assert torch.equal(fresh.mean, given.network.mean)
 
 
 def test_the_seed_counts_and_the_global_generator_does_not() -> None:
@@ -349,6 +349,35 @@ def test_a_trained_network_is_kept() -> None:
     records: list[Record] = []
     assert bits(centroid_networks(material(keep=keep, log=records.append))) == first
     assert records == []
+
+
+# Without episodes
+
+
+def without_episodes(start: str) -> Settings:
+    """No kind has 99 pictures: an episode would be refused."""
+    return chosen(start=start, episodes="auto", each=99)
+
+
+def test_f_has_no_episodes_unless_asked_for() -> None:
+    records: list[Record] = []
+    given = material(without_episodes("f"), log=records.append)
+    found = centroid_networks(given)
+    assert records == []
+    assert found.network is not None
+    before = given.network.state_dict()
+    assert all(torch.equal(before[name], value) for name, value in found.network.network.state_dict().items())
+    # One known kind is enough where none are told apart.
+    alone = centroid_networks(replace(given, known=given.known.with_classes([0])))
+    assert bits(alone) == bits(found)
+
+
+def test_fresh_weights_have_the_published_number_of_episodes() -> None:
+    with pytest.raises(DataError, match="99 pictures of each kind"):
+        centroid_networks(material(without_episodes("fresh")))
+    task = task_of(bars(8, seed=0, classes=GROUPED), start="fresh", episodes="auto")
+    assert task.phase().epochs == 5_000  # of two episodes each
+    assert len(task.batches(4_999)) == 2
 
 
 # What is refused

@@ -25,7 +25,7 @@ from newkinds.material import Found, Lesson, Material, Tensors
 from newkinds.networks import Network, SoftmaxNetwork
 from newkinds.parallel import from_writer
 from newkinds.randomness import generator
-from newkinds.resolve import suited_augmentation
+from newkinds.resolve import episodes_of, suited_augmentation
 from newkinds.settings import Centroids
 from newkinds.training import Phase, Task
 
@@ -33,7 +33,7 @@ BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no c
 
 
 def centroid_networks(material: Material) -> Found:
-    """Train on episodes of known kinds, then cluster the unsorted pictures' features by Sinkhorn k-means.
+    """Train on episodes of known kinds, if any, then cluster the unsorted pictures' features by Sinkhorn k-means.
 
     p(k|i) is Sinkhorn's P, each row divided by its sum; the kind is where P is largest. With the centres c and the
     duals v that is softmax_k(v_k - |z - c_k|^2 / regulariser), in which |z|^2 cancels: a linear layer and a softmax. So
@@ -135,6 +135,7 @@ class CentroidTask(Task):
         self.seed = seed
         self.batch_size = settings.episode_kinds * settings.each
         self.support = settings.each // 2
+        self.episodes = episodes_of(settings)
         self.how = policy(suited_augmentation(settings.augmentation, known), known.size)
         self.groups = groups_of(known.classes)
         self.members = [np.flatnonzero(known.labels == kind) for kind in range(len(known.classes))]
@@ -143,7 +144,7 @@ class CentroidTask(Task):
 
     def phase(self) -> Phase:
         """Return all episodes as a phase of the training loop, whose learning rates are those of whole epochs."""
-        episodes, every, size = self.settings.episodes, self.settings.halve_every, sum(self.parts)
+        episodes, every, size = self.episodes, self.settings.halve_every, sum(self.parts)
         optimiser = self.settings
         if optimiser.schedule == "constant":
             milestones = tuple(math.ceil(done / size) for done in range(every, episodes, every))
@@ -160,7 +161,7 @@ class CentroidTask(Task):
                 drawn = [random.choice(self.members[kind], self.settings.each, replace=False) for kind in some]
                 found.append(np.concatenate(drawn))
         order = generator(self.seed, "order of centroid episodes", epoch).permutation(len(found))
-        left = self.settings.episodes - epoch * len(found)
+        left = self.episodes - epoch * len(found)
         return [found[i] for i in order[:left]]
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
@@ -188,12 +189,16 @@ def _trained(material: Material) -> Network:
 
 
 def learn_centroids(lesson: Lesson) -> Tensors:
-    """Train f, or a network with fresh weights, on episodes of the known kinds and return its weights."""
+    """Train f, or a network with fresh weights, on episodes of the known kinds and return its weights.
+
+    By default f has none of them, and is returned as it is; so is a network without weights.
+    """
     chosen, seed = lesson.settings.centroids, lesson.settings.seed
     network = started(lesson.network, chosen.start, seed)
-    _check_episodes(lesson.known, chosen)
-    task = CentroidTask(network, lesson.known, chosen, seed)
-    lesson.train(task, task.phase())
+    if episodes_of(chosen) and network.has_weights:
+        _check_episodes(lesson.known, chosen)
+        task = CentroidTask(network, lesson.known, chosen, seed)
+        lesson.train(task, task.phase())
     return {name: value.cpu().clone() for name, value in network.float().state_dict().items()}
 
 

@@ -93,8 +93,9 @@ def scaled(points: NDArray[Any]) -> NDArray[Any]:
     least = float(points.min(initial=0))
     if least < 0:
         raise DataError(
-            f"The least of all features is {least:.3g}: a non-negative factorisation takes none below 0.",
-            hint="Use method lsc or kmeans, or set lpnmf.on = 'pixels'.",
+            f"The least of all features is {least:.3g}: the method lpnmf, a non-negative factorisation, takes none "
+            "below 0.",
+            hint="Use another --method, such as lsc or kmeans; on pictures lpnmf.on = 'pixels' is possible, too.",
         )
     x = points[:, points.any(axis=0)]
     if not x.size:

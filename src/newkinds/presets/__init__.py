@@ -21,6 +21,7 @@ KINDS = ("paper", "authors", "quick")
 TRANSFER = "imagenet-to-cifar10"  # the only preset for two data sets
 VARIANTS: tuple[str, ...] = get_args(Discover.model_fields["variant"].annotation)
 
+_PUBLISHED = Path(__file__).parent / "published" / "methods.toml"
 _OWN = (
     "Pictures of your own take the defaults, or --settings FILE: `newkinds presets NAME > my.toml` makes such a file "
     "from a preset."
@@ -44,9 +45,14 @@ class Preset:
         return self.name.rpartition("-")[0]
 
     @property
+    def files(self) -> list[Path]:
+        """The files that it is made of: its own, and unless it is quick, the other methods as published."""
+        return [self.path] if self.name.endswith("-quick") else [self.path, _PUBLISHED]
+
+    @property
     def text(self) -> str:
-        """The file, with its comments."""
-        return self.path.read_text(encoding="utf-8")
+        """The files, with their comments."""
+        return "\n".join(file.read_text(encoding="utf-8") for file in self.files)
 
     @property
     def about(self) -> str:
@@ -55,8 +61,8 @@ class Preset:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The nested values of the file, with its tables for single variants."""
-        return read_toml(self.path)
+        """The nested values of the files, with the tables for single variants."""
+        return {key: value for file in self.files for key, value in read_toml(file).items()}
 
     def settings(self, variant: str | None = None) -> Settings:
         """Return the settings for a variant; None: the one that the file names."""

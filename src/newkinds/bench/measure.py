@@ -1,0 +1,367 @@
+"""Measure the cells of a table: every run a run folder, every result a small file, nothing measured twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from newkinds import api
+from newkinds.bench.setups import OURS, PRESETS, SETUPS
+from newkinds.bench.tables import TABLES, Row, Table
+from newkinds.datasets import named
+from newkinds.errors import DataError, NewkindsError, UsageError, unknown_name
+from newkinds.evaluate import Scores
+from newkinds.images.imageset import ImageSet
+from newkinds.methods import METHODS
+from newkinds.presets import find_preset
+from newkinds.progress import QUIET, Progress
+from newkinds.runs import RunFolder
+from newkinds.runs.files import digest, write_atomic
+from newkinds.runs.weights import network_about
+from newkinds.settings import Settings, make_settings, merge
+from newkinds.spread import check_spread, spread
+from newkinds.version import __version__
+
+RESULTS, RUNS, WEIGHTS = Path("bench/results"), Path("runs/bench"), Path("weights")
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a bench reads and writes. data: the folder of the data sets; None: $NEWKINDS_DATA."""
+
+    results: Path = RESULTS
+    runs: Path = RUNS
+    weights: Path = WEIGHTS
+    data: Path | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured at once: a row of a table on one set of unsorted pictures, with one seed."""
+
+    setup: str
+    part: str
+    row: Row
+    preset: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What its run folder and its result file are called: the same for the same work in several tables."""
+        return "--".join([self.part.replace(":", "-"), *row_name(self.setup, self.row), self.preset, str(self.seed)])
+
+    @property
+    def counting(self) -> Cell:
+        """The estimate of the number of kinds that this takes."""
+        return Cell(self.setup, self.part, TABLES["k-estimates"].rows[0], self.preset, self.seed)
+
+
+def row_name(setup: str, row: Row) -> tuple[str, str]:
+    """Return what tells a row apart in the names of files: the method with what is changed, and the number of kinds."""
+    words = [row.method]
+    for key, value in row.settings(setup).items():
+        words.append(str(value) if key == "discover.variant" else f"{key.rpartition('.')[2]}-{value}")
+    return "-".join(words), f"k-{row.kinds}"
+
+
+def bench(
+    table: str,
+    *,
+    seeds: int = 1,
+    preset: str = OURS,
+    only: Sequence[str] = (),
+    where: Where | None = None,
+    jobs: int = 1,
+    backend: str = "loky",
+    progress: Progress = QUIET,
+) -> list[str]:
+    """Measure what a table lacks, as far as the data is there, and return the names of its result files.
+
+    table: one of TABLES. only: names of data sets, of their parts and of rows to measure, instead of all. Data sets
+    that are not there are left out with a warning; so is what fails, and the rest goes on.
+    """
+    if table not in TABLES:
+        raise unknown_name("table", table, TABLES)
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    if seeds < 1:
+        raise UsageError(f"seeds={seeds} should be at least 1.", hint="Leave it out for 1.")
+    check_spread(jobs, backend)
+    where = where or Where()
+    wanted = [cell for cell in cells(TABLES[table], preset, seeds) if _is_wanted(cell, TABLES[table], only)]
+    ready = _with_data(wanted, where, progress)
+    left = [cell for cell in ready if not (where.results / f"{cell.name}.json").exists()]
+    progress.say(f"{table}: {len(ready) - len(left)} of {len(wanted)} results are there, {len(left)} to measure.")
+    failed = []
+    for cell, error in spread(
+        _measured,
+        [(cell, where) for cell in _prepared(left, where, progress)],
+        title=table,
+        jobs=jobs,
+        backend=backend,
+        progress=progress,
+    ):
+        if error is not None:
+            failed.append(f"{cell.name}: {error}")
+            progress.warn(failed[-1])
+    if failed:
+        raise DataError(
+            f"{len(failed)} of {len(left)} results could not be measured. The last: {failed[-1]}",
+            hint="The others are kept; the same line again tries what is missing.",
+        )
+    return [cell.name for cell in wanted if (where.results / f"{cell.name}.json").exists()]
+
+
+def cells(table: Table, preset: str, seeds: int) -> list[Cell]:
+    """Return all that a table is made of: seed by seed, data set by data set, row by row."""
+    return [
+        Cell(setup, part, row, preset, seed)
+        for seed in range(seeds)
+        for setup in table.setups
+        for row in table.rows
+        for part in SETUPS[setup].unsorted
+        if row.paper.get(setup) or not row.paper or table.kind != "scores"
+    ]
+
+
+def _is_wanted(cell: Cell, table: Table, only: Sequence[str]) -> bool:
+    """Return whether a cell is among what is named; of data and of rows, those that are not named are all wanted."""
+    data = {name for setup in table.setups for name in (setup, *SETUPS[setup].unsorted)}
+    rows = {name for setup in table.setups for row in table.rows for name in _names(setup, row)}
+    for name in only:
+        if name not in data | rows:
+            raise unknown_name("data set or row", name, sorted(data | rows))
+    of_data, of_rows = data.intersection(only), rows.intersection(only)
+    return (not of_data or bool(of_data & {cell.setup, cell.part})) and (
+        not of_rows or bool(of_rows.intersection(_names(cell.setup, cell.row)))
+    )
+
+
+def _names(setup: str, row: Row) -> set[str]:
+    return {row.label, row.method, row_name(setup, row)[0]}
+
+
+def _with_data(wanted: Sequence[Cell], where: Where, progress: Progress) -> list[Cell]:
+    """Return the cells whose data set is there; for each that is not, say why."""
+    setups = list(dict.fromkeys(cell.setup for cell in wanted))
+    missing = {setup: error for setup in setups if (error := _missing(setup, where)) is not None}
+    if setups and len(missing) == len(setups):
+        raise next(iter(missing.values()))
+    for setup, error in missing.items():
+        progress.warn(f"{SETUPS[setup].title} is left out: {error}")
+    return [cell for cell in wanted if cell.setup not in missing]
+
+
+def _missing(setup: str, where: Where) -> NewkindsError | None:
+    """Return why a data set cannot be opened, or None."""
+    try:
+        for part in (SETUPS[setup].unsorted[0], SETUPS[setup].known):
+            opened(part, where.data)
+    except NewkindsError as error:
+        return error
+    return None
+
+
+@lru_cache(maxsize=32)
+def opened(source: str, data: Path | None) -> ImageSet:
+    """Return a set of pictures by name, opened once in a process."""
+    images = named(source, data=data)
+    assert images is not None
+    return images
+
+
+def _prepared(left: Sequence[Cell], where: Where, progress: Progress) -> list[Cell]:
+    """Train every f and learn every lesson that the cells share, then estimate the numbers that several rows take."""
+    for cell in {(cell.setup, _lesson(cell)): cell for cell in left}.values():
+        f_of(cell, where, progress)
+        if (lesson := _lesson(cell)) is not None:
+            lesson_of(cell, lesson, where, progress)
+    counted = {cell.counting.name: cell.counting for cell in left if _is_counted(cell)}
+    for name, cell in counted.items():
+        if not (where.results / f"{name}.json").exists():
+            _measure(cell, where)
+    return [cell for cell in left if cell.name not in counted]
+
+
+def _lesson(cell: Cell) -> str | None:
+    """Return what a cell's method learns from the known kinds beside f."""
+    return None if cell.row.method == "count" else METHODS[cell.row.method].lesson
+
+
+def _is_counted(cell: Cell) -> bool:
+    """Return whether a cell takes an estimate of the number of kinds."""
+    finds_itself = cell.row.settings(cell.setup).get("pairs.unknown") == "drop"
+    return cell.row.kinds == "auto" and not finds_itself
+
+
+def settings_of(cell: Cell) -> Settings:
+    """Return the settings of a cell but for the number of kinds: the preset's, with what the row changes."""
+    setup, method = SETUPS[cell.setup], cell.row.method
+    changes = {**setup.probes(), **cell.row.settings(cell.setup), "seed": cell.seed}
+    if cell.preset == OURS:
+        changes = {**setup.own, **changes}
+    if method != "count":
+        changes["method"] = method
+    return api.combine(None, changes, None if cell.preset == OURS else find_preset(f"{cell.setup}-{cell.preset}"))
+
+
+def shared_settings(cell: Cell) -> Settings:
+    """Return the settings of what all rows share: f, and lessons."""
+    return settings_of(Cell(cell.setup, cell.part, Row("shared", "dtc", {}), cell.preset, seed=0))
+
+
+def f_of(cell: Cell, where: Where, progress: Progress) -> Path:
+    """Return the file of f that a cell starts from: one that is kept, or trained here first, with the seed 0."""
+    setup = SETUPS[cell.setup]
+    if cell.preset == OURS and setup.weights is not None:
+        file = where.weights / f"{setup.weights}.safetensors"
+        if file.exists():
+            return file
+        recipe = json.loads((where.weights / MANIFEST).read_text()).get(file.name)
+        if recipe is None:
+            raise UsageError(f"{file} is not there, and {MANIFEST} does not say how to train it.")
+        settings = make_settings(merge({}, recipe["settings"]))
+        return api.pretrain_known(
+            recipe["known"], out=where.runs / setup.weights, settings=settings, data=where.data, progress=progress
+        )
+    known, out = opened(setup.known, where.data), where.runs / f"f-{cell.setup}-{cell.preset}"
+    return api.pretrain_known(known, out=out, settings=shared_settings(cell), data=where.data, progress=progress)
+
+
+def lesson_of(cell: Cell, lesson: str, where: Where, progress: Progress) -> Path:
+    """Return the file of what a method learns from the known kinds beside f, learnt here first, with the seed 0."""
+    return api.prepare(
+        opened(SETUPS[cell.setup].known, where.data),
+        lesson,
+        out=where.runs / f"{lesson}-{cell.setup}-{cell.preset}",
+        weights=f_of(cell, where, QUIET),
+        settings=shared_settings(cell),
+        data=where.data,
+        progress=progress,
+    )
+
+
+def _measured(cell: Cell, where: Where) -> tuple[Cell, NewkindsError | None]:
+    """Measure a cell unless it is there; an error is returned, so that the others go on."""
+    try:
+        if not (where.results / f"{cell.name}.json").exists():
+            _measure(cell, where)
+    except NewkindsError as error:
+        return cell, error
+    return cell, None
+
+
+def _measure(cell: Cell, where: Where) -> None:
+    """Run a cell in its run folder and write its result."""
+    setup, settings = SETUPS[cell.setup], settings_of(cell)
+    weights = f_of(cell, where, QUIET)
+    unsorted, out = opened(cell.part, where.data), where.runs / cell.name
+    begun, started = out.exists(), time.monotonic()
+    values: dict[str, Any] = {"true_kinds": len(unsorted.classes)}
+    if cell.row.method == "count":
+        known = opened(setup.counted_with, where.data)
+        count = api.count(known, unsorted, out=out, weights=weights, settings=settings, data=where.data)
+        kept = ("k", "low", "high", "k_accuracy", "k_index")
+        values |= {"kinds": count["k"], "count": {key: count[key] for key in kept if key in count}}
+        values["error_in_k"] = abs(count["k"] - len(unsorted.classes))
+    else:
+        known = opened(setup.known, where.data)
+        kinds: int | str = len(unsorted.classes) if cell.row.kinds == "true" else cell.row.kinds
+        if _is_counted(cell):
+            kinds = json.loads((where.results / f"{cell.counting.name}.json").read_text())["kinds"]
+        lesson = _lesson(cell)
+        found = api.discover(
+            known,
+            unsorted,
+            out=out,
+            kinds=kinds,
+            weights=weights,
+            truth="folders",
+            settings=settings,
+            data=where.data,
+            lessons={} if lesson is None else {lesson: lesson_of(cell, lesson, where, QUIET)},
+            page=False,
+            model=False,
+        )
+        assert found.scores is not None
+        values |= {"kinds": found.n_kinds, **_scores(found.scores)}
+    run = RunFolder.open(out)
+    about = {
+        "data": cell.part,
+        "known": known.source,
+        "method": cell.row.method,
+        "changed": cell.row.settings(cell.setup),
+        "kinds_asked": cell.row.kinds,
+        "preset": cell.preset,
+        "seed": cell.seed,
+        "version": __version__,
+        "pictures": len(unsorted),
+        "epochs": epochs_of(run),
+        "seconds": None if begun else round(time.monotonic() - started, 1),
+        "machine": machine(run.threads),
+        "f": about_f(weights),
+        "differs_from_paper": differences(cell, run.settings),
+    }
+    text = json.dumps({**about, **_rounded(values)}, indent=1, ensure_ascii=False)
+    where.results.mkdir(parents=True, exist_ok=True)
+    write_atomic(where.results / f"{cell.name}.json", (text + "\n").encode())
+
+
+def _scores(scores: Scores) -> dict[str, Any]:
+    """Return ACC, NMI both ways, ARI and the error in the number of kinds."""
+    values = scores.to_dict()
+    return {key: values[key] for key in ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "error_in_k")}
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: round(value, 5) if isinstance(value, float) else value for key, value in values.items()}
+
+
+def epochs_of(run: RunFolder) -> dict[str, int]:
+    """Return how many epochs each stage took, as the log has them."""
+    found: dict[str, int] = {}
+    for record in run.history():
+        found[record["stage"]] = found.get(record["stage"], 0) + 1
+    return found
+
+
+def about_f(weights: Path) -> dict[str, Any]:
+    """Return what tells which f it was: the network, how it was trained, and the hash of its file."""
+    data = weights.read_bytes()
+    about = network_about(data, str(weights))
+    kept = {key: value for key, value in about.items() if key not in ("classes", "format")}
+    return {**kept, "kinds": len(about.get("classes", ())), "sha256": digest(data)}
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """Return what kind of machine this is."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.machine()} CPU"
+    return {"device": device, "cores": os.cpu_count(), "threads": threads}
+
+
+def differences(cell: Cell, settings: Settings) -> dict[str, list[Any]]:
+    """Return the settings of a run that differ from the paper's, of those that the method uses: ours and the paper's.
+
+    What f was trained with is in `f`; whatever a setting says, f is what it is.
+    """
+    paper = find_preset(f"{cell.setup}-paper").settings(settings.discover.variant)
+    sections = ["count"] if cell.row.method == "count" else list(METHODS[cell.row.method].sections)
+    if cell.row.method == "dtc":
+        sections.append("initialise")
+    ours, theirs = settings.model_dump(mode="json"), paper.model_dump(mode="json")
+    found = {} if ours["network"] == theirs["network"] else {"network": [ours["network"], theirs["network"]]}
+    for section in sections:
+        for key, value in ours[section].items():
+            if theirs[section][key] != "auto" and value != theirs[section][key]:
+                found[f"{section}.{key}"] = [value, theirs[section][key]]
+    return found

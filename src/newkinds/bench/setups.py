@@ -1,0 +1,82 @@
+"""The data sets of the paper's tables: what is known, what is unsorted, and which f our own runs start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from newkinds.datasets.omniglot import EVALUATION
+from newkinds.presets import find_preset
+
+OURS = "ours"  # beside the presets: the defaults of this project
+PRESETS = (OURS, "paper", "authors", "quick")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A data set as the paper uses it.
+
+    known, unsorted: parts by name; of several unsorted parts, figures are means over all of them. counted_with: the
+    known part where the number of kinds is estimated, which holds the probes that f has not seen. weights: of the file
+    in the folder of weights that our own runs start from; None: f is trained. own: settings of our own runs beside the
+    defaults. differs: what sets our own runs apart from the paper's, in words.
+    """
+
+    name: str
+    title: str
+    known: str
+    unsorted: tuple[str, ...]
+    counted_with: str
+    weights: str | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
+    differs: str = ""
+
+    def probes(self) -> dict[str, Any]:
+        """Return the settings that name the probes of Algorithm 2: the paper's, whatever the preset."""
+        count = find_preset(f"{self.name}-paper").values.get("count", {})
+        return {f"count.{key}": count[key] for key in ("probes", "probe_groups") if key in count}
+
+
+SETUPS = {
+    one.name: one
+    for one in (
+        Setup(
+            "cifar10",
+            "CIFAR-10",
+            "cifar10:labelled",
+            ("cifar10:unlabelled",),
+            "cifar10:labelled",
+            weights="cifar10-5",
+            differs="f has a quarter of the paper's width, and is trained for 20 epochs instead of 200",
+        ),
+        Setup(
+            "cifar100",
+            "CIFAR-100",
+            "cifar100:labelled",
+            ("cifar100:unlabelled",),
+            "cifar100:labelled+probes",
+            weights="cifar100-80",
+            differs="f has a quarter of the paper's width, and is trained for 40 epochs",
+        ),
+        Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled"),
+        Setup(
+            "omniglot",
+            "OmniGlot",
+            "omniglot:train",
+            tuple(f"omniglot:{alphabet}" for alphabet in EVALUATION),
+            "omniglot:background",
+            weights="omniglot-25",
+            own={"similarity.epochs": 6, "similarity.milestones": (4, 5)},
+            differs="f is trained for 8 epochs with quarter turns as further characters, on 25 alphabets; the paper "
+            "trains for 200, without turns, where the number of kinds is given on 30",
+        ),
+        Setup(
+            "imagenet",
+            "ImageNet",
+            "imagenet:labelled",
+            ("imagenet:A", "imagenet:B", "imagenet:C"),
+            "imagenet:labelled",
+        ),
+    )
+}
