@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,8 @@ from newkinds.errors import NewkindsError, RunError, UsageError
 from newkinds.evaluate import score
 from newkinds.methods import METHODS
 from newkinds.runs import RunFolder
-from newkinds.settings import Settings
+from newkinds.runs.folder import CHECKPOINT_SECONDS
+from newkinds.settings import Settings, parse_value
 from pictures import write_embeddings
 
 FAST = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}, "lsc": {"landmarks": 20}}
@@ -91,6 +97,86 @@ def test_again_nothing_is_repeated_and_more_can_be_added(
     compare(*sets, out=made.path, methods=methods, seeds=2, truth="folders", settings=FAST)
     assert asked[-1].name == "lsc-1"
     assert json.loads((made.path / "lsc-1" / COST).read_text())["seconds"] is None
+
+
+# What is learnt from the known kinds
+
+
+def test_what_two_methods_learn_alike_is_learnt_once(sets: tuple[Path, Path], tmp_path: Path) -> None:
+    small = {"epochs": 3, "milestones": [2]}
+    settings = {**FAST, "similarity": small, "pairs": small}
+    methods = ["kmeans", "kcl", "mcl", "centroid-networks"]
+    found = compare(*sets, out=tmp_path / "run", methods=methods, seeds=2, settings=settings)
+    assert list(found.learnt) == ["f", "similarity", "centroids"]
+    costs = {name: json.loads((found.path / name / COST).read_text())["seconds"] for name in found.learnt}
+    assert found.learnt == costs
+    assert json.loads((found.path / "table.json").read_text())["learnt"] == costs
+    told = " ".join(found.page.read_text().split())
+    assert "Learnt from the known kinds once, for all, and not in the seconds below: the network f in 0 s" in told
+    assert f"similarity in {costs['similarity']:.0f} s, centroids in {costs['centroids']:.0f} s." in told
+    logs = {path.parent.name: stages(path) for path in found.path.glob("*/log.jsonl")}
+    assert logs["similarity"] == ["similarity"] * 3
+    for seed in (0, 1):
+        assert logs[f"kcl-{seed}"] == ["kcl"] * 3
+        assert logs[f"mcl-{seed}"] == ["mcl"] * 3
+    # Nothing of it is learnt again, and nothing for methods that take none.
+    again = compare(*sets, out=found.path, methods=methods, seeds=2, settings=settings)
+    assert again == found
+    assert {path.parent.name: stages(path) for path in found.path.glob("*/log.jsonl")} == logs
+    assert list(compare(*sets, out=found.path, methods=["kmeans"], seeds=2, settings=settings).learnt) == ["f"]
+
+
+def stages(log: Path) -> list[str]:
+    return [json.loads(line)["stage"] for line in log.read_text().splitlines()]
+
+
+# Interrupted
+
+
+def test_a_killed_comparison_goes_on(sets: tuple[Path, Path], tmp_path: Path) -> None:
+    slow = ["discover.warmup_epochs=2", "discover.epochs=40", "discover.settled=0.0", "lsc.landmarks=20"]
+    line = [sys.executable, "-m", "newkinds", "compare", *map(str, sets), "--out", str(tmp_path / "run"), "--quiet"]
+    line += ["--methods", "kmeans,lsc,dtc", "--seeds", "2", "--kinds", "3", "--truth", "folders"]
+    line += [part for setting in slow for part in ("--set", setting)]
+    environment = {**os.environ, CHECKPOINT_SECONDS: "0", "OMP_NUM_THREADS": "1"}
+    run = tmp_path / "run"
+    with subprocess.Popen(line, env=environment) as process:
+        while process.poll() is None and not list(run.glob(f"*-0/{COST}")):
+            time.sleep(0.005)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not (run / "table.json").exists()
+    finished = [folder.parent for folder in run.glob(f"*-[01]/{COST}")]
+    begun = {folder.name for folder in run.glob("*-[01]")} - {folder.name for folder in finished}
+    assert 1 <= len(finished) < 6
+    before = {file: contents(file) for folder in finished for file in folder.rglob("*") if file.is_file()}
+    done = subprocess.run(line, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {file: contents(file) for folder in finished for file in folder.rglob("*") if file.is_file()} == before
+    rows = json.loads((run / "table.json").read_text())["methods"]
+    assert [row["method"] for row in rows] == ["kmeans", "lsc", "dtc"]
+    assert all(row["acc"] > 0.9 and row["acc_std"] is not None and row["kinds"] == 3 for row in rows)
+    for row in rows:
+        assert row["method"] in done.stdout
+    # What was under way when it was killed has no time; the others have.
+    costs = {folder.parent.name: json.loads(folder.read_text())["seconds"] for folder in run.glob(f"*-[01]/{COST}")}
+    assert {name for name, seconds in costs.items() if seconds is None} == begun
+    assert len(costs) == 6
+    # A comparison that nobody kills finds the same.
+    settings = Settings().with_changes({"kinds": 3, **dict(map(as_change, slow))})
+    whole = compare(*sets, out=tmp_path / "whole", methods=["kmeans", "lsc", "dtc"], seeds=2, settings=settings)
+    for name in costs:
+        one, two = (RunFolder.open(path / name).get("kinds.csv") for path in (run, whole.path))
+        assert one == two, name
+
+
+def contents(file: Path) -> tuple[int, bytes]:
+    return file.stat().st_mtime_ns, file.read_bytes()
+
+
+def as_change(setting: str) -> tuple[str, Any]:
+    key, value = setting.split("=")
+    return key, parse_value(value)
 
 
 def test_side_by_side_gives_the_same(made: nk.Comparison, sets: tuple[Path, Path], tmp_path: Path) -> None:

@@ -128,6 +128,37 @@ def test_it_can_be_trained_on_the_known_kinds_first(photos: Path, module: Path, 
     assert not torch.equal(next(network.parameters()), next(fresh.parameters()))
 
 
+def test_it_stays_as_it_is_for_other_methods(photos: Path, module: Path, tmp_path: Path) -> None:
+    short = {"epochs": 1, "milestones": ()}
+    settings = {"network": NAME, "kinds": 3, "similarity": short, "pairs": short}
+    pictures = (photos / "known", photos / "unsorted")
+    found = nk.compare(*pictures, out=tmp_path / "all", methods=["kmeans", "mcl"], seeds=1, settings=settings)
+    assert list(found.learnt) == ["similarity"]
+    plain, taught = (read_network(found.path / run / "network.safetensors", admitted=NAME)[0] for run in
+                     ("kmeans-0", "similarity"))  # fmt: skip
+    fresh = build_network(NAME, 3, 12, seed=0, network_size=16, admitted=NAME)
+    for network in (plain, taught):
+        assert all(torch.equal(fresh.state_dict()[name], value) for name, value in network.state_dict().items())
+    # A function that returns another network the next time does not go on.
+    sys.modules["shopnet"].build = lambda: _shifted(sys.modules["shopnet"])  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"data\.weights"):
+        nk.prepare(photos / "known", "similarity", out=tmp_path / "all" / "similarity", settings=settings)
+
+
+def test_a_plain_state_dict_for_other_methods(photos: Path, tmp_path: Path) -> None:
+    file, name = tmp_path / "weights.safetensors", "vgg6-5-1-slim"
+    state = build_network(name, 3, 12, seed=9).backbone.state_dict()
+    file.write_bytes(safetensors.torch.save({key: value.contiguous() for key, value in state.items()}))
+    settings = combine(None, {"network": name, "kinds": 3, "similarity.epochs": 1, "pairs.epochs": 1})
+    found = nk.compare(
+        photos / "known", photos / "unsorted", out=tmp_path / "all", methods=["kmeans", "mcl"], seeds=1,
+        weights=file, settings=settings,
+    )  # fmt: skip
+    for run in ("kmeans-0", "mcl-0", "similarity"):
+        network = read_network(found.path / run / "network.safetensors")[0]
+        assert all(torch.equal(state[key], value) for key, value in network.backbone.state_dict().items()), run
+
+
 # Nothing but the user's word
 
 

@@ -19,6 +19,7 @@ from rich.table import Table
 from newkinds import api
 from newkinds.bench import TABLES, Where
 from newkinds.bench import bench as run_bench
+from newkinds.bench import render as render_bench
 from newkinds.compare import Comparison
 from newkinds.compare import compare as compare_methods
 from newkinds.count import in_words
@@ -211,9 +212,7 @@ def compare(
 
 @app.command()
 def bench(
-    table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="One of the paper's; without it, a list.")
-    ] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of the paper's; without: a list.")] = None,
     data: Data = None,
     seeds: Annotated[int, typer.Option(help="How many runs of each cell.")] = 1,
     preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
@@ -223,12 +222,18 @@ def bench(
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("bench/results"),
     runs: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs/bench"),
     weights: Annotated[Path, typer.Option(help="The folder of networks that are trained already.")] = Path("weights"),
+    render: Annotated[bool, typer.Option("--render", help="Make the page and the figures from the results.")] = False,
+    docs: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("docs"),
     quiet: Quiet = False,
 ) -> None:
     """Measure one of the paper's tables again, as far as the data is there; what is measured is not repeated.
 
     Example: newkinds bench known-k --data ~/data --seeds 3 --only omniglot
     """
+    if render:
+        for file in render_bench(results, docs):
+            out.print(str(file), markup=False)
+        return
     if table is None:
         shown = Table("table", "what", "data", "minutes, about", box=None, pad_edge=False)
         for one in TABLES.values():
