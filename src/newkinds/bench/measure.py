@@ -27,12 +27,11 @@ from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder
 from newkinds.runs.files import digest, write_atomic
 from newkinds.runs.weights import network_about
-from newkinds.settings import Settings, make_settings, merge
+from newkinds.settings import Settings
 from newkinds.spread import check_spread, spread
 from newkinds.version import __version__
 
 RESULTS, RUNS, WEIGHTS = Path("bench/results"), Path("runs/bench"), Path("weights")
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ def bench(
 
 
 def cells(table: Table, preset: str, seeds: int) -> list[Cell]:
-    """Return all that a table is made of: seed by seed, data set by data set, row by row."""
-    return [
+    """Return all that a table is made of, each once: seed by seed, data set by data set, row by row."""
+    found = [
         Cell(setup, part, row, preset, seed)
         for seed in range(seeds)
         for setup in table.setups
@@ -132,6 +131,7 @@ def cells(table: Table, preset: str, seeds: int) -> list[Cell]:
         for part in SETUPS[setup].unsorted
         if row.paper.get(setup) or not row.paper or table.kind != "scores"
     ]
+    return list({cell.name: cell for cell in found}.values())
 
 
 def _is_wanted(cell: Cell, table: Table, only: Sequence[str]) -> bool:
@@ -153,19 +153,19 @@ def _names(setup: str, row: Row) -> set[str]:
 
 def _with_data(wanted: Sequence[Cell], where: Where, progress: Progress) -> list[Cell]:
     """Return the cells whose data set is there; for each that is not, say why."""
-    setups = list(dict.fromkeys(cell.setup for cell in wanted))
-    missing = {setup: error for setup in setups if (error := _missing(setup, where)) is not None}
-    if setups and len(missing) == len(setups):
+    first = {cell.setup: cell for cell in reversed(wanted)}
+    missing = {setup: error for setup, cell in first.items() if (error := _missing(cell, where)) is not None}
+    if first and len(missing) == len(first):
         raise next(iter(missing.values()))
     for setup, error in missing.items():
         progress.warn(f"{SETUPS[setup].title} is left out: {error}")
     return [cell for cell in wanted if cell.setup not in missing]
 
 
-def _missing(setup: str, where: Where) -> NewkindsError | None:
-    """Return why a data set cannot be opened, or None."""
+def _missing(cell: Cell, where: Where) -> NewkindsError | None:
+    """Return why a cell's pictures cannot be opened, or None."""
     try:
-        for part in (SETUPS[setup].unsorted[0], SETUPS[setup].known):
+        for part in (cell.part, SETUPS[cell.setup].known):
             opened(part, where.data)
     except NewkindsError as error:
         return error
@@ -227,15 +227,11 @@ def f_of(cell: Cell, where: Where, progress: Progress) -> Path:
         file = where.weights / f"{setup.weights}.safetensors"
         if file.exists():
             return file
-        recipe = json.loads((where.weights / MANIFEST).read_text()).get(file.name)
-        if recipe is None:
-            raise UsageError(f"{file} is not there, and {MANIFEST} does not say how to train it.")
-        settings = make_settings(merge({}, recipe["settings"]))
-        return api.pretrain_known(
-            recipe["known"], out=where.runs / setup.weights, settings=settings, data=where.data, progress=progress
-        )
-    known, out = opened(setup.known, where.data), where.runs / f"f-{cell.setup}-{cell.preset}"
-    return api.pretrain_known(known, out=out, settings=shared_settings(cell), data=where.data, progress=progress)
+        settings, out = api.combine(None, setup.recipe), where.runs / setup.weights
+    else:
+        settings, out = shared_settings(cell), where.runs / f"f-{cell.setup}-{cell.preset}"
+    known = opened(setup.known, where.data)
+    return api.pretrain_known(known, out=out, settings=settings, data=where.data, progress=progress)
 
 
 def lesson_of(cell: Cell, lesson: str, where: Where, progress: Progress) -> Path:

@@ -18,8 +18,9 @@ class Setup:
     """A data set as the paper uses it.
 
     known, unsorted: parts by name; of several unsorted parts, figures are means over all of them. counted_with: the
-    known part where the number of kinds is estimated, which holds the probes that f has not seen. weights: of the file
-    in the folder of weights that our own runs start from; None: f is trained. own: settings of our own runs beside the
+    known part where the number of kinds is estimated, which holds the probes that f has not seen. weights: the name
+    of the file that our own runs start from, where the folder of weights has it; recipe: how f is trained where it has
+    not, as settings by dotted keys. own: settings of our own runs beside the
     defaults. differs: what sets our own runs apart from the paper's, in words.
     """
 
@@ -29,6 +30,7 @@ class Setup:
     unsorted: tuple[str, ...]
     counted_with: str
     weights: str | None = None
+    recipe: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     differs: str = ""
 
@@ -48,6 +50,7 @@ SETUPS = {
             ("cifar10:unlabelled",),
             "cifar10:labelled",
             weights="cifar10-5",
+            recipe={"network": "resnet18-slim", "pretrain.epochs": 6},
             differs="f has a quarter of the paper's width, and is trained for 6 epochs, with quarter turns as further "
             "classes; the paper's for 200",
         ),
@@ -58,6 +61,7 @@ SETUPS = {
             ("cifar100:unlabelled",),
             "cifar100:labelled+probes",
             weights="cifar100-80",
+            recipe={"network": "vgg6-5-1-slim", "pretrain.epochs": 40},
             differs="f has a quarter of the paper's width, and is trained for 40 epochs",
         ),
         Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled"),
@@ -68,6 +72,14 @@ SETUPS = {
             tuple(f"omniglot:{alphabet}" for alphabet in EVALUATION),
             "omniglot:background",
             weights="omniglot-25",
+            recipe={
+                "network": "vgg6-4-2",
+                "pretrain.loss": "prototypical",
+                "pretrain.quarter_turns": True,
+                "pretrain.episode_kinds": 40,
+                "pretrain.epochs": 8,
+                "pretrain.weight_decay": 0.0,
+            },
             own={"similarity.epochs": 6, "similarity.milestones": (4, 5)},
             differs="f is trained for 8 epochs with quarter turns as further characters, on 25 alphabets; the paper "
             "trains for 200, without turns, where the number of kinds is given on 30",

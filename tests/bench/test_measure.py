@@ -1,0 +1,151 @@
+"""The bench: cells by name, what is there is not measured again, what differs from the paper is written down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from newkinds.bench import TABLES, Where, bench, measure
+from newkinds.bench.measure import Cell, cells, opened, settings_of
+from newkinds.bench.setups import OURS, SETUPS
+from newkinds.bench.tables import Row
+from newkinds.errors import DataError, NewkindsError, UsageError
+from publishers import write_omniglot
+
+FAST: dict[str, Any] = {
+    "discover.warmup_epochs": 1,
+    "discover.epochs": 1,
+    "similarity.epochs": 1,
+    "similarity.milestones": (),
+    "pairs.epochs": 1,
+    "pairs.milestones": (),
+    "count.max_kinds": 4,
+    "count.splits": 1,
+}
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Where:
+    """Make a small OmniGlot and let all go fast."""
+    opened.cache_clear()
+    write_omniglot(tmp_path / "data", characters=3, drawers=6)
+    small = replace(
+        SETUPS["omniglot"],
+        recipe={"network": "vgg6-4-2-slim", "pretrain.loss": "prototypical", "pretrain.epochs": 1},
+        own=FAST,
+    )
+    monkeypatch.setitem(SETUPS, "omniglot", small)
+    return Where(tmp_path / "results", tmp_path / "runs", tmp_path / "weights", tmp_path / "data")
+
+
+def test_every_table_names_what_there_is() -> None:
+    for table in TABLES.values():
+        assert table.rows
+        for row in table.rows:
+            assert set(row.paper) <= set(table.setups)
+        for cell in cells(table, OURS, 1):
+            assert settings_of(cell).method == (cell.row.method if cell.row.method != "count" else "dtc")
+        names = [cell.name for cell in cells(table, OURS, 2)]
+        assert len(set(names)) == len(names)
+        assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_()") for name in names)
+
+
+def test_the_same_work_has_one_name_in_all_tables() -> None:
+    pi = "omniglot-Tengwar--dtc-pi--k-true--ours--0"
+    assert sum(pi in {cell.name for cell in cells(TABLES[name], OURS, 1)} for name in TABLES) == 2
+    assert "cifar100-unlabelled--dtc-baseline--k-true--ours--0" in {c.name for c in cells(TABLES["wrong-k"], OURS, 1)}
+
+
+def test_a_result_says_what_was_measured_and_is_not_measured_again(where: Where) -> None:
+    only = ["omniglot:Tengwar", "kmeans-on-pixels", "dtc"]
+    names = bench("omniglot-imagenet", only=only, where=where)
+    assert names == ["omniglot-Tengwar--kmeans-on-pixels--k-true--ours--0", "omniglot-Tengwar--dtc-pi--k-true--ours--0"]
+    found = json.loads((where.results / f"{names[1]}.json").read_text())
+    assert (found["data"], found["known"], found["kinds"]) == ("omniglot:Tengwar", "omniglot:train", 3)
+    assert 0 <= found["acc"] <= 1
+    assert {"nmi_geometric", "nmi_arithmetic", "ari", "version", "machine", "seconds"} <= set(found)
+    assert found["epochs"] == {"discover": 2}
+    assert found["f"]["epochs"] == 1
+    assert found["differs_from_paper"]["network"] == ["vgg6-4-2-slim", "vgg6-4-2"]
+    assert found["differs_from_paper"]["discover.epochs"] == [1, 90]
+    assert "discover.beta" not in found["differs_from_paper"]  # the same in both
+    run = where.runs / names[1]
+    before = {path: path.stat().st_mtime_ns for path in [*run.rglob("*"), *where.results.iterdir()]}
+    assert bench("omniglot-imagenet", only=only, where=where) == names
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    # A result that is lost is made again from the run that is there, without running it.
+    (where.results / f"{names[1]}.json").unlink()
+    bench("omniglot-imagenet", only=only, where=where)
+    again = json.loads((where.results / f"{names[1]}.json").read_text())
+    assert again["seconds"] is None  # it was not measured in one go
+    assert {**again, "seconds": 0} == {**found, "seconds": 0}
+
+
+def test_an_estimate_is_made_once_and_taken_by_every_row(where: Where) -> None:
+    names = bench("unknown-k", only=["omniglot:Tengwar", "dtc"], where=where)
+    counted = json.loads((where.results / "omniglot-Tengwar--count--k-auto--ours--0.json").read_text())
+    found = json.loads((where.results / f"{names[0]}.json").read_text())
+    assert found["kinds_asked"] == "auto"
+    assert found["kinds"] == counted["kinds"]
+    assert counted["known"] == "omniglot:background"
+    assert counted["error_in_k"] == abs(counted["kinds"] - 3)
+    assert counted["count"]["low"] <= counted["kinds"] <= counted["count"]["high"]
+
+
+def test_pairs_share_their_similarity_network_and_drop_what_is_small(where: Where) -> None:
+    names = bench("kcl-mcl-our-k", only=["omniglot:Tengwar", "KCL", "MCL"], where=where)
+    assert len(names) == 2
+    assert [path.name for path in where.runs.glob("similarity*")] == ["similarity-omniglot-ours"]
+    assert not list(where.runs.glob("*/model/similarity.safetensors.*"))
+    assert not (where.runs / names[0] / "model" / "similarity.safetensors").exists()
+
+
+def test_data_that_is_not_there_is_left_out_or_an_error(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NewkindsError, match="CIFAR-100"):
+        bench("wrong-k", where=where)
+    names = bench("omniglot-imagenet", only=["kmeans", "omniglot:Tengwar"], where=where)
+    assert names == ["omniglot-Tengwar--kmeans-on-pixels--k-true--ours--0"]
+
+
+def test_what_fails_is_said_and_the_rest_goes_on(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = measure._measure
+
+    def fails(cell: Cell, where: Where) -> None:
+        if cell.row.method == "lsc":
+            raise DataError("lost")
+        real(cell, where)
+
+    monkeypatch.setattr(measure, "_measure", fails)
+    with pytest.raises(DataError, match=r"2 of 3 results could not be measured.*lost"):
+        bench("omniglot-imagenet", only=["omniglot:Tengwar", "lsc", "kmeans"], where=where)
+    assert [path.stem for path in where.results.iterdir()] == ["omniglot-Tengwar--kmeans-on-pixels--k-true--ours--0"]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        ("nown-k", {}, "Did you mean 'known-k'"),
+        ("known-k", {"preset": "papers"}, "Did you mean 'paper'"),
+        ("known-k", {"only": ["tengwar"]}, "omniglot:Tengwar"),
+        ("known-k", {"seeds": 0}, "at least 1"),
+        ("known-k", {"jobs": 0}, "at least 1"),
+        ("known-k", {"backend": "slurm"}, "loky"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_named(table: str, options: dict[str, Any], words: str, where: Where) -> None:
+    with pytest.raises(UsageError) as caught:
+        bench(table, where=where, **options)
+    assert words in str(caught.value)
+    assert not where.results.exists()
+
+
+def test_presets_train_their_own_f() -> None:
+    cell = Cell("omniglot", "omniglot:Tengwar", Row("KCL", "kcl", {}), "paper", 3)
+    chosen = settings_of(cell)
+    assert (chosen.method, chosen.seed, chosen.network) == ("kcl", 3, "vgg6-4-2")
+    assert chosen.similarity.start == "fresh"
+    assert measure.shared_settings(cell).seed == 0

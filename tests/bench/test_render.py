@@ -1,0 +1,100 @@
+"""The page of results: what the files say, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from newkinds.bench import render
+from newkinds.bench.render import Measured, read_results
+from newkinds.errors import DataError
+
+ROOT = Path(__file__).parents[2]
+
+
+def result(folder: Path, name: str, **values: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    part, _, _, _, seed = name.split("--")
+    about = {"data": part.replace("-", ":", 1), "seed": int(seed), "acc": 0.5, "nmi_geometric": 0.25}
+    (folder / f"{name}.json").write_text(json.dumps(about | values))
+
+
+def row(page: str, start: str, table: str) -> list[str]:
+    """Return the cells of the first row that begins with `start` in a table of the page."""
+    lines = page[page.index(f"## {table}") :].splitlines()
+    return [cell.strip() for cell in next(line for line in lines if line.startswith(f"| {start} |")).split("|")[1:-1]]
+
+
+def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:
+    files = render(ROOT / "bench" / "results", tmp_path)
+    assert (ROOT / "docs" / "results.md").read_bytes() == (tmp_path / "results.md").read_bytes()
+    for file in files[1:]:
+        assert (ROOT / "docs" / file.relative_to(tmp_path)).exists(), f"{file.name} is not committed"
+
+
+def test_every_committed_result_is_of_a_cell_of_some_table(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "results.md").read_text()
+    patterns = [line.split("`")[1].removesuffix("*.json") for line in page.splitlines() if line.startswith("  - ")]
+    for name in read_results(ROOT / "bench" / "results"):
+        start, _, rest = name.partition("--")
+        dataset = start.partition("-")[0]
+        assert any(
+            pattern.startswith(dataset) and rest.startswith(pattern.partition("--")[2]) for pattern in patterns
+        ), name
+
+
+def test_means_are_over_parts_and_spreads_over_seeds(tmp_path: Path) -> None:
+    for seed, (first, second) in enumerate([(0.8, 0.9), (0.9, 1.0)]):
+        for part, acc in (("omniglot-Tengwar", first), ("omniglot-Angelic", second)):
+            result(tmp_path / "results", f"{part}--dtc-pi--k-true--ours--{seed}", acc=acc, nmi_geometric=acc / 2)
+    render(tmp_path / "results", tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    cells = row(page, "DTC-Π", "Table 1")
+    assert cells[7:9] == ["89.0 / 0.949", "90.0 ± 7.1 (2 of 20) / 0.450 ± 0.035 (2 of 20)"]
+    assert cells[2] == ""  # nothing of CIFAR-10
+    assert row(page, "DTC", "Table 2")[2] == cells[8]  # the same runs
+    assert row(page, "k-means", "Table 1")[8] == ""
+    assert "`omniglot-*--dtc-pi--k-true--ours--*.json` (4)" in page
+
+
+def test_seeds_that_not_all_parts_have_are_left_out_of_the_mean() -> None:
+    def one(part: str, seed: int, acc: float) -> dict[str, Any]:
+        return {"data": part, "seed": seed, "acc": acc}
+
+    some = Measured((one("a", 0, 0.5), one("b", 0, 0.7), one("a", 1, 0.0)), 2)
+    assert some.seeds == [0]
+    assert some.text("acc", 100, 1) == "60.0"
+    assert Measured((), 2).text("acc", 100, 1) == ""
+
+
+def test_estimates_stand_beside_the_papers(tmp_path: Path) -> None:
+    count = {"low": 20, "high": 24}
+    name = "omniglot-Angelic--count--k-auto--ours--0"
+    result(tmp_path / "results", name, kinds=22, true_kinds=20, error_in_k=2, count=count)
+    render(tmp_path / "results", tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    assert row(page, "Angelic", "Tables 4 and 8") == ["Angelic", "20", "26", "22", "23", "22 (20 to 24)"]
+    assert row(page, "mean error", "Tables 4 and 8")[2:] == ["6.35", "5.10", "4.60", ""]  # not of one alphabet
+    assert "held the true number for 1 of 1 alphabets" in page
+
+
+def test_studies_are_drawn_the_same_every_time(tmp_path: Path) -> None:
+    for width, acc in ((2, 0.3), (10, 0.6), (40, 0.5)):
+        result(tmp_path / "results", f"cifar100-unlabelled--dtc-baseline-width-{width}--k-true--ours--0", acc=acc)
+    first, second = (render(tmp_path / "results", tmp_path / name) for name in ("one", "two"))
+    assert [file.name for file in first] == ["results.md", "bottleneck-width.svg", "bottleneck-width.png"]
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+    assert b"<text" in first[1].read_bytes()  # text stays text
+    assert row((tmp_path / "one" / "results.md").read_text(), "10", "Appendix A") == ["10", "60.0 / 0.250"]
+
+
+def test_no_results_and_broken_ones_are_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no result"):
+        render(tmp_path, tmp_path)
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(DataError, match=r"x\.json is no result"):
+        render(tmp_path, tmp_path)
+    assert not (tmp_path / "results.md").exists()
