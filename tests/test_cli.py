@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from newkinds import cli
+from newkinds.methods import METHODS
 from newkinds.networks import FOREIGN, NETWORKS
-from pictures import KNOWN, UNSORTED, write_pictures
+from pictures import KNOWN, UNSORTED, write_embeddings, write_pictures
 
 QUICK = ["--set", "pretrain.epochs=25", "--set", "discover.epochs=6", "--set", "discover.warmup_epochs=4"]
 QUICK += ["--set", "count.max_kinds=6", "--set", "count.restarts=2"]
@@ -151,6 +152,13 @@ def test_scan_lists_what_is_there_and_what_is_broken(run: Callable[..., Outcome]
     assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
 
 
+def test_methods_are_listed_with_a_line_each(run: Callable[..., Outcome]) -> None:
+    lines = run("methods").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(METHODS)
+    for line, method in zip(lines, METHODS.values(), strict=True):
+        assert line.rstrip().endswith(method.line)
+
+
 def test_networks_and_settings_are_listed(run: Callable[..., Outcome], tmp_path: Path, photos: Path) -> None:
     assert all(name in run("networks").out for name in [*NETWORKS, *FOREIGN])
     (tmp_path / "my.toml").write_text(run("settings").out)
@@ -161,7 +169,20 @@ def test_networks_and_settings_are_listed(run: Callable[..., Outcome], tmp_path:
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "scan", "discover", "pretrain", "count", "predict", "evaluate", "report", "networks"]
+    "command",
+    [
+        "demo",
+        "scan",
+        "discover",
+        "compare",
+        "pretrain",
+        "count",
+        "predict",
+        "evaluate",
+        "report",
+        "methods",
+        "networks",
+    ],
 )
 def test_help_shows_an_example(command: str, run: Callable[..., Outcome]) -> None:
     shown = run(command, "--help")
@@ -196,6 +217,8 @@ def test_bad_folders_are_refused(run: Callable[..., Outcome], photos: Path, tmp_
     refused(discover(tmp_path / "missing"), 1, str(tmp_path / "missing"))
     refused(discover(empty), 1, str(empty))
     refused(discover(one), 1, "1 class", "at least 2")
+    for method in METHODS:
+        refused(run("discover", one, photos / "unsorted", "--out", out, "--method", method), 1, "1 class", "at least 2")
     refused(discover(single), 1, "nut (1)", "at least 2")
     refused(discover(junk), 1, "newkinds scan")
     refused(discover(photos / "known", empty), 1, str(empty))
@@ -211,6 +234,9 @@ def test_bad_folders_are_refused(run: Callable[..., Outcome], photos: Path, tmp_
         (["--kinds", "many"], 2, ["many", "auto"]),
         (["--network", "vgg7"], 2, ["vgg7", "vgg6-4-2", "resnet18-slim"]),
         (["--variant", "omega"], 2, ["omega", "baseline", "pi"]),
+        (["--method", "k-means"], 2, ["k-means", *METHODS]),
+        (["--method", "lsc", "--kinds", "1"], 2, ["1", "2"]),
+        (["--method", "lsc", "--kinds", "49"], 2, ["49", "48"]),
         (["--set", "discover.epoch=3"], 2, ["discover.epoch", "Did you mean 'epochs'"]),
         (["--set", "discover.epochs=three"], 2, ["discover.epochs", "three"]),
         (["--set", "discover.epochs"], 2, ["="]),
@@ -226,6 +252,40 @@ def test_bad_options_are_refused(
     out = tmp_path / "run"
     refused(run("discover", photos / "known", photos / "unsorted", "--out", out, *options), code, *words)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--methods", "kmeans,lcs"], ["'lcs'", "Did you mean 'lsc'?", *METHODS]),
+        (["--methods", "kmeans,kmeans"], ["kmeans, kmeans", "newkinds methods"]),
+        (["--kinds", "1"], ["1", "2"]),
+        (["--kinds", "many"], ["many", "auto"]),
+        (["--seeds", "0"], ["0", "at least 1"]),
+        (["--jobs", "0"], ["0", "at least 1"]),
+        (["--backend", "slurm"], ["slurm", "loky", "threading", "dask", "ray"]),
+    ],
+)
+def test_bad_options_of_compare_are_refused(
+    options: list[str], words: list[str], run: Callable[..., Outcome], photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    refused(run("compare", photos / "known", photos / "unsorted", "--out", out, *options), 2, *words)
+    assert not out.exists()
+
+
+def test_embeddings_below_0_are_refused_where_none_may_be(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    known, unsorted = write_embeddings(tmp_path)
+    given = np.load(unsorted)
+    np.savez(tmp_path / "centred.npz", embeddings=given["embeddings"] - 3, labels=given["labels"])
+    arguments = [known, tmp_path / "centred.npz", "--kinds", "3", "--out"]
+    refused(run("discover", *arguments, tmp_path / "run", "--method", "lpnmf"), 1, "-3", "lpnmf", "lsc or kmeans")
+    # Of a comparison, what is done is kept: the same line without it ends at once.
+    methods = ["--seeds", "1", "--methods"]
+    refused(run("compare", *arguments, tmp_path / "all", *methods, "kmeans,lpnmf"), 1, "-3", "lpnmf", "lsc or kmeans")
+    done = (tmp_path / "all" / "kmeans-0" / "kinds.csv").stat().st_mtime_ns
+    assert run("compare", *arguments, tmp_path / "all", *methods, "kmeans").code == 0
+    assert (tmp_path / "all" / "kmeans-0" / "kinds.csv").stat().st_mtime_ns == done
 
 
 def test_weights_that_are_no_safetensors_are_refused(run: Callable[..., Outcome], photos: Path, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import pytest
 import typer
 from typer.main import get_command
 
+from newkinds.bench import TABLES
+from newkinds.methods import METHODS
 from newkinds.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper-to-code.md"
@@ -58,7 +60,12 @@ def tables(header: str) -> list[list[str]]:
     return rows
 
 
-ROWS = [Row(c[0], tuple(re.findall(r"`([^`]+)`", c[-1])), c[-1].startswith("planned: ")) for c in tables("paper")]
+def rows(header: str) -> list[Row]:
+    cells = tables(header)
+    return [Row(c[0], tuple(re.findall(r"`([^`]+)`", c[-1])), c[-1].startswith("planned: ")) for c in cells]
+
+
+ROWS, OTHERS = rows("paper"), rows("method")
 
 
 def imported(name: str) -> ModuleType | None:
@@ -79,7 +86,7 @@ def resolve_name(module: str, attribute: str) -> bool:
 
 
 def resolve_command(words: list[str]) -> bool:
-    """Return whether the command line has this command; a last word may also be a choice of its first argument."""
+    """Return whether the command line has this command; the last word may also be a table that `bench` measures."""
     cli = imported("newkinds.cli")
     apps = [value for value in vars(cli).values() if isinstance(value, typer.Typer)] if cli else []
     if not apps:
@@ -89,8 +96,8 @@ def resolve_command(words: list[str]) -> bool:
         if word in getattr(command, "commands", {}):
             command = command.commands[word]
             continue
-        choices = [getattr(p.type, "choices", ()) for p in command.params if p.param_type_name == "argument"]
-        return position == len(words) - 1 and bool(choices) and word in map(str, choices[0])
+        measured = TABLES if words[:position] == ["bench"] and not hasattr(command, "commands") else {}
+        return position == len(words) - 1 and word in measured
     return True
 
 
@@ -106,7 +113,11 @@ def test_everything_in_the_paper_has_a_row() -> None:
     assert sorted(found - EXPECTED) == []
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.paper} {' '.join(row.targets)}")
+def test_every_method_has_a_row() -> None:
+    assert {name for row in OTHERS for name in row.paper.split(", ")} - {"all"} == METHODS.keys() - {"dtc"}
+
+
+@pytest.mark.parametrize("row", ROWS + OTHERS, ids=lambda row: f"{row.paper} {' '.join(row.targets)}")
 def test_row_leads_somewhere(row: Row) -> None:
     assert row.targets, f"{row.paper} names nothing"
     for target in row.targets:
@@ -143,6 +154,9 @@ def test_settings_named_on_the_page_exist() -> None:
 
 def test_the_ways_of_resolving(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolves("newkinds.equations:target")
+    assert resolves("newkinds bench known-k")
+    assert not resolves("newkinds bench no-such-table")
+    assert not resolves("newkinds count known-k")
     assert resolves("newkinds.errors:NewkindsError.exit_code")
     assert not resolves("newkinds.equations:no_such_function")
     assert not resolves("newkinds.no_such_module:target")

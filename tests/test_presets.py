@@ -28,7 +28,7 @@ LEFT = {
     "count.estimator", "count.confidence",  # another algorithm; how wide the interval is
     "initialise.certainty",  # of scale = "auto"
     "discover.settled_epochs", "discover.guard_tolerance",  # of settled > 0; of a guard that acts
-    "discover.power", "discover.evenness",  # of held targets
+    "discover.moments", "discover.power", "discover.evenness",  # of held targets
 }  # fmt: skip
 # And what it need not state unless another setting asks for it: (setting, its value, what that needs).
 ONLY_WITH = [

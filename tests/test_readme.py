@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
+
+from newkinds import cli
+from newkinds.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -49,6 +55,18 @@ def test_the_python_example_runs(shop: Path) -> None:
     assert done.stdout.startswith("3 [")
     assert (shop / "kinds.csv").is_file()
     assert (shop / "report" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("line", re.findall(r"^ {4}(?:PYTHONPATH=\. )?newkinds (.+)$", README, flags=re.MULTILINE))
+def test_other_lines_can_be_typed(line: str) -> None:
+    name, *arguments = shlex.split(line)
+    commands: Any = typer.main.get_command(cli.app)
+    command = commands.commands[name]
+    given = command.make_context(name, arguments).params
+    if given.get("method"):
+        assert given["method"] in METHODS
+    if given.get("methods"):
+        assert set(given["methods"].split(",")) <= METHODS.keys()
 
 
 def test_the_figures_are_those_of_the_result_file() -> None:

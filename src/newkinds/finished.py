@@ -7,20 +7,24 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from newkinds.clustering import kmeans
 from newkinds.evaluate import Scores, score
 from newkinds.images.imageset import ImageSet
+from newkinds.material import Moment
 from newkinds.progress import QUIET, Progress
 from newkinds.report import ReportData, write_report
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
+from newkinds.runs.weights import from_bytes, to_bytes
 
 PROBABILITIES = "features/probabilities.npy"
 EMBEDDING = "features/embedding.npy"
 KNOWN = "known.json"  # the names of the known kinds
 CHOICE = "choice.json"  # which epoch's state was kept, and why
 LAST = "model/last.safetensors"  # the last state, where an earlier one was kept
+MOMENTS = "moments"  # states on the way
 LAST_PROBABILITIES = "features/probabilities-last.npy"
 PAGE = "report/index.html"
 
@@ -40,6 +44,26 @@ def score_run(run: RunFolder, truth: Sequence[str]) -> tuple[Scores, Scores]:
         "scores.json", {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)}
     )
     return discovered, baseline
+
+
+def put_moment(run: RunFolder, moment: Moment) -> None:
+    """Keep a state on the way; half precision is more than pictures of it show."""
+    arrays = {"embedding": moment.embedding, "p": moment.p, "q": moment.q}
+    tensors = {name: torch.from_numpy(array).half() for name, array in arrays.items()}
+    tensors["items"] = torch.from_numpy(moment.items)
+    run.put(f"{MOMENTS}/{moment.epoch:04d}.safetensors", to_bytes(tensors, {"epoch": moment.epoch}))
+
+
+def read_moments(run: RunFolder) -> list[Moment]:
+    """Return the states on the way that a run kept, the start first."""
+    found = []
+    for path in sorted((run.path / MOMENTS).glob("*.safetensors")):
+        name = f"{MOMENTS}/{path.name}"
+        if run.has(name):
+            tensors, about = from_bytes(run.get(name), str(path))
+            values = {key: tensors[key].float().numpy() for key in ("embedding", "p", "q")}
+            found.append(Moment(about["epoch"], tensors["items"].numpy(), **values))
+    return found
 
 
 def run_truth(run: RunFolder) -> tuple[str, ...] | None:

@@ -29,6 +29,24 @@ def _made_anew(name: str, make: Callable[[], Tensors]) -> Tensors:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """A state of the clustering, as some of the pictures see it.
+
+    epoch: how many epochs it has behind it, 0 at the start. items: which pictures, int64 (S,). embedding: float32
+    (S, w); p, q: the probabilities and the targets, float32 (S, K).
+    """
+
+    epoch: int
+    items: NDArray[np.int64]
+    embedding: NDArray[np.float32]
+    p: NDArray[np.float32]
+    q: NDArray[np.float32]
+
+
+Watch = Callable[[Moment], None]
+
+
+@dataclass(frozen=True)
 class Lesson:
     """What there is to learn from the known kinds alone, and how.
 
@@ -63,7 +81,8 @@ class Material(Lesson):
 
     kinds: the number of new kinds. features: f's of the unsorted pictures, float32 (N, d). truth: int64 (N,), -1 where
     not known, for the log only. keep: `keep(name, make)` returns the tensors that a run has under a name, made first
-    if there are none: the result of a stage that a later one needs again.
+    if there are none: the result of a stage that a later one needs again. watch: gets states on the
+    way, from a method that has them.
     """
 
     unsorted: ImageSet
@@ -71,6 +90,7 @@ class Material(Lesson):
     features: NDArray[np.float32]
     truth: NDArray[np.int64] | None = None
     keep: Kept = _made_anew
+    watch: Watch | None = None
 
     def points(self, on: On) -> NDArray[np.float32]:
         """Return a row for each unsorted picture: its features, or its pixels from 0 to 1 (embeddings as they are)."""

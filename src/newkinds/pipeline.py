@@ -23,6 +23,7 @@ from newkinds.finished import (
     LAST_PROBABILITIES,
     PAGE,
     PROBABILITIES,
+    put_moment,
     read_result,
     report_run,
     score_run,
@@ -202,6 +203,7 @@ class Pipeline:
                 log=self.run.log,
                 progress=self.progress,
                 keep=self._keep,
+                watch=self._watch,
             )
         )
         kinds = found.probabilities.shape[1]
@@ -229,6 +231,10 @@ class Pipeline:
         self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
         self.run.sync()
         checkpoints.clear()
+
+    def _watch(self, moment: Moment) -> None:
+        """Keep a state on the way, for pictures of it."""
+        put_moment(self.run, moment)
 
     def _keep(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """Return tensors that the run was given or has under a name, made first if there are none."""

@@ -162,6 +162,7 @@ class Discover(Optimiser):
     settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
     settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
     guard_tolerance: float = Field(0.04, ge=0, le=1)  # of the sign, by which the last state may be worse than the best
+    moments: int = Field(6, ge=0, le=100)  # states on the way that are kept for the report's pictures; 0: none
     guard: Literal["off", "warn", "keep-best"] = "keep-best"  # what to do when signs say that it ends below its best
 
     _policy = field_validator("augmentation")(_known_policy)
@@ -177,7 +178,7 @@ class KMeans(Section):
 class Dec(Optimiser):
     """Deep embedded clustering, without labels (method dec)."""
 
-    optimiser: Literal["sgd", "adam"] = "adam"  # published: SGD with rates tuned for each data set
+    optimiser: Literal["sgd", "adam"] = "adam"  # published: SGD, at .1 for the autoencoder and .01 for clustering
     widths: tuple[int, ...] = (500, 500, 2000, 10)  # of the encoder's layers; the decoder's are the same backwards
     batch_size: int = Field(256, ge=2)
     autoencoder_epochs: int = Field(100, ge=0)  # of reconstruction

@@ -15,7 +15,7 @@ from newkinds.discover.signs import Choice
 from newkinds.features import apply, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start, initialise
-from newkinds.material import Found, Material
+from newkinds.material import Found, Material, Watch
 from newkinds.networks import ClusteringNetwork, Network
 from newkinds.parallel import from_writer
 from newkinds.progress import QUIET, Progress
@@ -49,10 +49,12 @@ def cluster(
     checkpoints: Checkpoints | None = None,
     log: Callable[[Record], None] = lambda record: None,
     progress: Progress = QUIET,
+    watch: Watch | None = None,
 ) -> Clustered:
     """Sort the unsorted pictures into `kinds` kinds, starting from f; f itself is left as it is.
 
-    features: f's features of the unsorted pictures, if at hand. truth: for the log only.
+    features: f's features of the unsorted pictures, if at hand. truth: for the log only. watch: gets
+    `discover.moments` states on the way.
     """
     chosen = resolved_discover(settings.discover, unsorted, kinds)
     assert isinstance(chosen.alpha, float)
@@ -61,7 +63,7 @@ def cluster(
     # Line 2: PCA into the bottleneck, k-means into the centres, the first targets.
     alpha = chosen.alpha
     start = from_writer(lambda: initialise(features, kinds, settings.initialise, alpha=alpha, seed=settings.seed))
-    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth)
+    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth, watch)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
     rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate
@@ -99,4 +101,5 @@ def dtc(material: Material) -> Clustered:
         checkpoints=material.checkpoints,
         log=material.log,
         progress=material.progress,
+        watch=material.watch,
     )

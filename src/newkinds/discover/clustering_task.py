@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.discover.moments import Moments
 from newkinds.discover.signs import BestState, Choice, agreement, effective_kinds, shared_information
 from newkinds.discover.targets import Targets
 from newkinds.discover.variants import VARIANTS
@@ -20,6 +21,7 @@ from newkinds.features import apply, as_input, device_of
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start
+from newkinds.material import Watch
 from newkinds.networks import ClusteringNetwork, Network
 from newkinds.settings import Discover, Optimiser
 from newkinds.training import Phase, Record, Task
@@ -28,7 +30,8 @@ from newkinds.training import Phase, Record, Task
 class ClusteringTask(Task):
     """Train f, the bottleneck and the centres on the unsorted pictures (Algorithm 1, lines 3 to 12).
 
-    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training.
+    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few states
+    on the way.
     """
 
     stage = "discover"
@@ -42,6 +45,7 @@ class ClusteringTask(Task):
         settings: Discover,
         seed: int,
         truth: NDArray[np.int64] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         assert isinstance(settings.alpha, float)
         assert isinstance(settings.consistency, float)
@@ -65,6 +69,7 @@ class ClusteringTask(Task):
         self.calm = 0  # epochs in a row that hardly changed an assignment
         self.best = BestState(settings.guard != "off")
         self.epoch, self.sign = -1, math.nan  # of the last epoch that ended
+        self.moments = Moments(watch, settings.moments, settings.warmup_epochs + settings.epochs, unsorted, seed)
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Give f and the centres learning rates of their own beside the bottleneck's."""
@@ -132,6 +137,7 @@ class ClusteringTask(Task):
         in_main = epoch + 1 - self.settings.warmup_epochs
         if last_of_phase if phase.name == "warmup" else in_main % self.settings.update_every == 0:
             self.targets = self.variant.targets(p)
+        self.moments.look(epoch + 1, self.module, self.targets)
         self.epoch, self.sign = epoch, record["shared_information"]
         self.best.offer(self.module, epoch, self.sign)
         return record
@@ -156,6 +162,7 @@ class ClusteringTask(Task):
 
     def measure_start(self) -> None:
         """Offer the state before any training to the guard: what comes later has to be better than that."""
+        self.moments.look(0, self.module, self.targets)
         if self.settings.guard == "off":
             return
         other = self.predict(augmented=True).argmax(dim=1).numpy()

@@ -22,7 +22,7 @@ COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
     ("acc", "ACC", text.percent),
     ("nmi_geometric", "NMI", text.number),
     ("ari", "ARI", text.number),
-    ("kinds", "Kinds", text.number),
+    ("kinds", "Kinds", lambda value: "–" if value is None else f"{value:.3g}"),
     ("seconds", "Seconds", text.number),
     ("megabytes", "Memory, MB", text.number),
 ]
