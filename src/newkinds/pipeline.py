@@ -32,7 +32,7 @@ from newkinds.given import digest_of_given, given_network
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet
 from newkinds.lessons import NETWORK, about, pretrained, read_lesson
-from newkinds.material import Material, Tensors
+from newkinds.material import Material, Moment, Tensors
 from newkinds.methods import METHODS
 from newkinds.networks import Foreign, Network
 from newkinds.parallel import is_writer, make_accelerator

@@ -52,7 +52,7 @@ def test_a_moment_is_what_the_network_says_then() -> None:
     for moment in seen:
         assert moment.q.sum(axis=1) == pytest.approx(1, abs=1e-4)
         assert moment.embedding.shape == (60, 3)
-    assert np.abs(first.p - last.p).max() > 0.05
+    assert np.abs(first.p - last.p).max() > 1e-3
     unwatched = nk.cluster(f, images(), 3, settings())
     assert (unwatched.probabilities == found.probabilities).all()
 
@@ -74,13 +74,8 @@ def test_a_run_keeps_them(tmp_path: Path) -> None:
     assert [moment.epoch for moment in kept] == [0, 4, 8]
     again = run.get_array("features/probabilities.npy")
     np.testing.assert_allclose(kept[-1].p, again[kept[-1].items], atol=1e-3)
-    nk.discover(
-        *write_embeddings(tmp_path),
-        out=tmp_path / "none",
-        kinds=3,
-        settings=settings(**{"discover.moments": 0}),
-        page=False,
-    )
+    none = settings(**{"discover.moments": 0})
+    nk.discover(*write_embeddings(tmp_path), out=tmp_path / "none", kinds=3, settings=none, page=False)
     assert read_moments(RunFolder.open(tmp_path / "none")) == []
 
 
