@@ -9,6 +9,7 @@ from typing import Any
 from newkinds.datasets import named
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluate import Scores
+from newkinds.figures import draw_figures
 from newkinds.finished import PAGE, read_result, report_run, score_run
 from newkinds.given import largest_side, open_given
 from newkinds.images import open_images, open_pair
@@ -156,6 +157,15 @@ def report(run: str | Path, *, data: str | Path | None = None, progress: Progres
     folder = RunFolder.open(Path(run))
     report_run(folder, unsorted_of(folder, data, progress), progress=progress)
     return folder.path / PAGE
+
+
+def figures(
+    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress = QUIET
+) -> list[Path]:
+    """Draw the paper's figures of a finished run into `out`, default RUN/figures; returns the files. data: as above."""
+    folder = RunFolder.open(Path(run))
+    where = folder.path / "figures" if out is None else Path(out)
+    return draw_figures(folder, unsorted_of(folder, data, progress), where, progress)
 
 
 def predict_images(

@@ -211,6 +211,21 @@ def compare(
 
 
 @app.command()
+def figures(
+    run: Run,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where they go; default: RUN/figures.")] = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the paper's figures of a run, as PNG and SVG: t-SNE over the epochs and with pictures, P and Q, failures.
+
+    Example: newkinds figures runs/shop
+    """
+    for file in api.figures(run, out=folder, data=data, progress=_progress(quiet)):
+        out.print(str(file), markup=False)
+
+
+@app.command()
 def bench(
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of the paper's; without: a list.")] = None,
     data: Data = None,

@@ -47,7 +47,7 @@ def test_every_table_names_what_there_is() -> None:
     for table in TABLES.values():
         assert table.rows
         for row in table.rows:
-            assert set(row.paper) <= set(table.setups)
+            assert set(row.paper) <= set(table.setups) or table.kind == "figure"
         for cell in cells(table, OURS, 1):
             assert settings_of(cell).method == (cell.row.method if cell.row.method != "count" else "dtc")
         names = [cell.name for cell in cells(table, OURS, 2)]

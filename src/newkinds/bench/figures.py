@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
 from newkinds.bench.tables import Table
+from newkinds.figures import STYLE, Heat, Panel, Shown, draw_heats, draw_panels, heats, panels, save
 
+POINTS = 800  # in a projection that is kept
 ACC, NMI = "#0072b2", "#d55e00"  # told apart by all kinds of colour vision
-STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "newkinds", "font.size": 9}
 
 
 def study_figure(path: Path, table: Table, data: str, points: Sequence[tuple[float, float, float]]) -> list[Path]:
@@ -32,7 +34,27 @@ def study_figure(path: Path, table: Table, data: str, points: Sequence[tuple[flo
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
-        files = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
-        figure.savefig(files[0], metadata={"Date": None, "Creator": None})
-        figure.savefig(files[1], dpi=150, metadata={"Software": None})
-    return files
+    return save(figure, path)
+
+
+def figure_data(what: Shown) -> dict[str, Any]:
+    """Return what the figures without pictures are made of, as plain numbers: small enough to be kept."""
+    ideal, p, q = heats(what)
+    return {
+        "names": what.names,
+        "panels": [
+            {"title": one.title, "places": one.places.round(3).tolist(), "groups": one.groups.tolist()}
+            for one in panels(what, POINTS)
+        ],
+        "heats": [{"title": one.title, "values": one.values.round(3).tolist()} for one in (ideal, *p, *q)],
+    }
+
+
+def drawn_again(name: str, data: Mapping[str, Any], path: Path) -> list[Path]:
+    """Draw the figure called `name` from what was kept of it."""
+    if name == "tsne-over-epochs":
+        some = [Panel(one["title"], np.array(one["places"]), np.array(one["groups"])) for one in data["panels"]]
+        return save(draw_panels(some, data["names"]), path)
+    ideal, *rest = (Heat(one["title"], np.array(one["values"])) for one in data["heats"])
+    half = len(rest) // 2
+    return save(draw_heats(ideal, rest[:half], rest[half:]), path)

@@ -15,11 +15,13 @@ from typing import Any
 import torch
 
 from newkinds import api
+from newkinds.bench.figures import figure_data
 from newkinds.bench.setups import OURS, PRESETS, SETUPS
 from newkinds.bench.tables import TABLES, Row, Table
 from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError, unknown_name
 from newkinds.evaluate import Scores
+from newkinds.figures import draw_figures, shown
 from newkinds.images.imageset import ImageSet
 from newkinds.methods import METHODS
 from newkinds.presets import find_preset
@@ -31,6 +33,7 @@ from newkinds.settings import Settings
 from newkinds.spread import check_spread, spread
 from newkinds.version import __version__
 
+FIGURES = "figures"  # in the folder of results: what figures are made of
 RESULTS, RUNS, WEIGHTS = Path("bench/results"), Path("runs/bench"), Path("weights")
 
 
@@ -118,7 +121,24 @@ def bench(
             f"{len(failed)} of {len(left)} results could not be measured. The last: {failed[-1]}",
             hint="The others are kept; the same line again tries what is missing.",
         )
-    return [cell.name for cell in wanted if (where.results / f"{cell.name}.json").exists()]
+    done = [cell for cell in wanted if (where.results / f"{cell.name}.json").exists()]
+    if TABLES[table].kind == "figure":
+        for cell in done:
+            _draw(cell, where, progress)
+    return [cell.name for cell in done]
+
+
+def _draw(cell: Cell, where: Where, progress: Progress) -> None:
+    """Draw the figures of a cell's run into its folder, and keep what those without pictures are made of."""
+    file = where.results / FIGURES / f"{cell.name}.json"
+    if file.exists() or not (where.runs / cell.name).exists():
+        return
+    run = RunFolder.open(where.runs / cell.name)
+    images = opened(cell.part, where.data)
+    for path in draw_figures(run, images, run.path / "figures", progress):
+        progress.say(str(path))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, (json.dumps(figure_data(shown(run, images))) + "\n").encode())
 
 
 def cells(table: Table, preset: str, seeds: int) -> list[Cell]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from newkinds.bench.figures import study_figure
+from newkinds.bench.figures import drawn_again, study_figure
 from newkinds.bench.measure import row_name
 from newkinds.bench.setups import OURS, PRESETS, SETUPS
 from newkinds.bench.tables import ESTIMATED, ESTIMATED_ELSEWHERE, MEAN_ERRORS, TABLES, Figures, Row, Table
@@ -90,7 +90,14 @@ def measured(results: dict[str, Result], setup: str, row: Row, preset: str) -> M
     middle = "--".join(row_name(setup, row))
     parts = SETUPS[setup].unsorted
     starts = tuple(f"{part.replace(':', '-')}--{middle}--{preset}--" for part in parts)
-    return Measured(tuple(value for name, value in results.items() if name.startswith(starts)), len(parts))
+    whole = (value for name, value in results.items() if name.startswith(starts) and not is_of_a_part(value))
+    return Measured(tuple(whole), len(parts))
+
+
+def is_of_a_part(result: Result) -> bool:
+    """Return whether a result is of fewer pictures than were published."""
+    setup = SETUPS[result["data"].partition(":")[0]]
+    return bool(result.get("pictures", setup.whole) < setup.whole)
 
 
 def render(results: Path, docs: Path) -> list[Path]:
@@ -106,10 +113,13 @@ def render(results: Path, docs: Path) -> list[Path]:
             lines += _scores(table, found)
         elif table.kind == "counts":
             lines += _counts(found)
-        else:
+        elif table.kind == "study":
             lines += _study(table, found)
             files += _figures(table, found, docs)
+        else:
+            lines += _figure(table, results, docs, files)
         blocks.append("\n".join([*lines, "", *_command(table), *_files(table, found)]))
+    blocks += _parts(found)
     write_atomic(docs / PAGE, ("\n\n".join(block.rstrip("\n") for block in blocks) + "\n").encode())
     return [docs / PAGE, *files]
 
@@ -220,6 +230,35 @@ def _figures(table: Table, found: dict[str, Result], docs: Path) -> list[Path]:
                 points.append((float(row.label), mean(values[0]), mean(values[1])))
         files += study_figure(docs / FIGURES / table.name, table, SETUPS[setup].title, points)
     return files
+
+
+def _figure(table: Table, results: Path, docs: Path, files: list[Path]) -> list[str]:
+    """Draw a figure from what was kept of a run, and return the lines that show it."""
+    kept = sorted((results / FIGURES).glob("*.json"))
+    if not kept or table.name == "tsne-with-images":
+        return [] if kept else ["Not drawn yet."]
+    files += drawn_again(table.name, json.loads(kept[0].read_text()), docs / FIGURES / table.name)
+    return [f"![{table.title}]({FIGURES}/{table.name}.svg)", "", f"Run: `{kept[0].stem}`."]
+
+
+def _parts(found: dict[str, Result]) -> list[str]:
+    """Return the results of data sets that were there only in part: they prove that the commands work, no more."""
+    rows = [
+        [name, f"{result['pictures']:,}", f"{100 * result['acc']:.1f}" if "acc" in result else "", str(result["kinds"])]
+        for name, result in found.items()
+        if is_of_a_part(result)
+    ]
+    if not rows:
+        return []
+    lines = [
+        "## Data sets that were there only in part",
+        "",
+        "These runs prove that the commands work. They stand beside no figure of the paper, whose data is larger.",
+        "",
+        _line(["Result file", "Pictures", "ACC", "Kinds"]),
+        _line(["---"] * 4),
+    ]
+    return ["\n".join([*lines, *(_line(row) for row in rows)])]
 
 
 def _command(table: Table) -> list[str]:

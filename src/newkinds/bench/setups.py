@@ -33,6 +33,7 @@ class Setup:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     differs: str = ""
+    whole: int = 0  # unsorted pictures of each part as published; figures of a set with fewer are not the paper's
 
     def probes(self) -> dict[str, Any]:
         """Return the settings that name the probes of Algorithm 2: the paper's, whatever the preset."""
@@ -50,6 +51,7 @@ SETUPS = {
             ("cifar10:unlabelled",),
             "cifar10:labelled",
             weights="cifar10-5",
+            whole=25_000,
             recipe={"network": "resnet18-slim", "pretrain.epochs": 6},
             differs="f has a quarter of the paper's width, and is trained for 6 epochs, with quarter turns as further "
             "classes; the paper's for 200",
@@ -61,10 +63,11 @@ SETUPS = {
             ("cifar100:unlabelled",),
             "cifar100:labelled+probes",
             weights="cifar100-80",
+            whole=5_000,
             recipe={"network": "vgg6-5-1-slim", "pretrain.epochs": 40},
             differs="f has a quarter of the paper's width, and is trained for 40 epochs",
         ),
-        Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled"),
+        Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled", whole=27_908),
         Setup(
             "omniglot",
             "OmniGlot",
@@ -90,6 +93,7 @@ SETUPS = {
             "imagenet:labelled",
             ("imagenet:A", "imagenet:B", "imagenet:C"),
             "imagenet:labelled",
+            whole=30_000,
         ),
     )
 }

@@ -42,7 +42,7 @@ class Table:
     setups: tuple[str, ...]
     rows: tuple[Row, ...]
     minutes: int
-    kind: Literal["scores", "counts", "study"] = "scores"
+    kind: Literal["scores", "counts", "study", "figure"] = "scores"
     about: str = ""
     x: str = ""  # of a study: what its rows differ in
 
@@ -248,6 +248,31 @@ WRONG_K = Table(
     x="number of kinds asked for",
 )
 
+_PI_ON_CIFAR10 = KNOWN_K.rows[2]
+FIGURES = tuple(
+    Table(name, title, ("cifar10",), (_PI_ON_CIFAR10,), minutes=60, kind="figure", about=about)
+    for name, title, about in (
+        (
+            "tsne-over-epochs",
+            "Appendix C: the representation over the epochs",
+            "t-SNE of the unlabelled pictures of CIFAR-10, coloured by their true class; `init` is f's features. In "
+            "the paper the classes are not apart at `init` and become more and more so until the last epoch.",
+        ),
+        (
+            "p-and-q",
+            "Appendix D: the assignments and their targets over the epochs",
+            "Rows are pictures, ten of each class, columns are kinds. In the paper P is noisy at `init`, Q is sharper "
+            "than P, and both come close to the truth on the left.",
+        ),
+        (
+            "tsne-with-images",
+            "Appendix E: the representation with the pictures themselves",
+            "Coloured by the true class above, with the pictures below. The pictures are not ours to publish: the "
+            "command leaves this figure, and that of the commonest confusions, in the folder `figures` of the run.",
+        ),
+    )
+)
+
 TABLES = {
     one.name: one
     for one in (
@@ -259,5 +284,6 @@ TABLES = {
         KCL_MCL_OUR_K,
         BOTTLENECK_WIDTH,
         WRONG_K,
+        *FIGURES,
     )
 }
