@@ -232,6 +232,10 @@ def bench(
     seeds: Annotated[int, typer.Option(help="How many runs of each cell.")] = 1,
     preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
     only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")
+    ] = None,
+    each: Annotated[int | None, typer.Option(help="So many pictures of each kind, where all take too long.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
     backend: Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")] = "loky",
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("bench/results"),
@@ -261,6 +265,8 @@ def bench(
         seeds=seeds,
         preset=preset,
         only=only or (),
+        network=network,
+        each=each,
         where=where,
         jobs=jobs,
         backend=backend,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
+from striped import check_method
 
 from newkinds.baselines import lpnmf as module
 from newkinds.baselines.lpnmf import (
@@ -28,10 +29,6 @@ from newkinds.baselines.lpnmf import (
 from newkinds.clustering.threads import Threads
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError, UsageError
-from newkinds.features import extract_features
-from newkinds.images.imageset import ImageSet
-from newkinds.material import Material
-from newkinds.networks import build_network
 from newkinds.settings import Lpnmf, Settings
 
 PATH = scipy.sparse.csr_matrix(np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]]))  # the Laplacian of 0 - 1 - 2
@@ -343,17 +340,4 @@ def test_float32_is_near_to_float64() -> None:
 
 @pytest.mark.parametrize("on", ["features", "pixels"])
 def test_as_a_method(on: str) -> None:
-    rng = np.random.default_rng(0)
-    truth = np.arange(30) % 3
-    pixels = rng.integers(0, 40, (30, 1, 8, 8), dtype=np.uint8)
-    for picture, kind in zip(pixels, truth, strict=True):
-        picture[0, 2 * kind : 2 * kind + 2] += 200
-    images = ImageSet(pixels, tuple(map(str, range(30))), None, (), "made up", "no mark")
-    f = build_network("vgg6-4-2-slim", 1, 8, seed=0)
-    chosen = Settings(method="lpnmf", lpnmf={**QUICK.model_dump(), "on": on})
-    found = lpnmf_method(Material(f, images, chosen, unsorted=images, kinds=3, features=extract_features(f, images)))
-    assert found.network is None
-    assert clustering_accuracy(found.kinds, truth) == 1.0
-    assert ((found.probabilities == 0) | (found.probabilities == 1)).all()
-    assert found.probabilities.shape == found.embedding.shape == (30, 3)
-    assert {found.probabilities.dtype, found.embedding.dtype} == {np.dtype(np.float32)}
+    check_method(lpnmf_method, Settings(method="lpnmf", lpnmf={**QUICK.model_dump(), "on": on}))

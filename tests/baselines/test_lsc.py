@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs, make_circles
+from striped import check_method
 
 from newkinds.baselines import lsc as module
 from newkinds.baselines.lsc import (
@@ -26,10 +27,6 @@ from newkinds.baselines.lsc import (
 from newkinds.clustering import kmeans
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import UsageError
-from newkinds.features import extract_features
-from newkinds.images.imageset import ImageSet
-from newkinds.material import Material
-from newkinds.networks import build_network
 from newkinds.settings import Lsc, Settings
 
 
@@ -256,17 +253,4 @@ def test_bad_points_are_refused(choose: str) -> None:
 
 @pytest.mark.parametrize("on", ["features", "pixels"])
 def test_as_a_method(on: str) -> None:
-    rng = np.random.default_rng(0)
-    truth = np.arange(30) % 3
-    pixels = rng.integers(0, 40, (30, 1, 8, 8), dtype=np.uint8)
-    for picture, kind in zip(pixels, truth, strict=True):
-        picture[0, 2 * kind : 2 * kind + 2] += 200
-    images = ImageSet(pixels, tuple(map(str, range(30))), None, (), "made up", "no mark")
-    f = build_network("vgg6-4-2-slim", 1, 8, seed=0)
-    chosen = Settings(method="lsc", lsc={"on": on, "nearest": 3})
-    found = lsc_method(Material(f, images, chosen, unsorted=images, kinds=3, features=extract_features(f, images)))
-    assert found.network is None
-    assert clustering_accuracy(found.kinds, truth) == 1.0
-    assert ((found.probabilities == 0) | (found.probabilities == 1)).all()
-    assert found.probabilities.shape == found.embedding.shape == (30, 3)
-    assert {found.probabilities.dtype, found.embedding.dtype} == {np.dtype(np.float32)}
+    check_method(lsc_method, Settings(method="lsc", lsc={"on": on, "nearest": 3}))

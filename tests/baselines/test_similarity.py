@@ -16,16 +16,12 @@ from newkinds.baselines.similarity import (
     SimilarityNetwork,
     SimilarityTask,
     similarity_network,
-    started,
-    views,
 )
 from newkinds.errors import DataError
-from newkinds.images.augment import POLICIES
 from newkinds.images.imageset import ImageSet
 from newkinds.material import Material, Tensors
 from newkinds.networks import build_network
 from newkinds.randomness import seeded_torch
-from newkinds.resolve import suited_augmentation
 from newkinds.settings import Settings, Similarity
 from newkinds.training import Record
 
@@ -172,39 +168,6 @@ def test_a_kind_without_pictures_is_passed_over() -> None:
 def test_too_little_to_compare_is_refused(labels: list[int], words: str) -> None:
     with pytest.raises(DataError, match=words):
         task(embeddings(labels))
-
-
-# What it starts from and what it sees
-
-
-def test_a_fresh_network_has_f_s_shape_and_pixels_but_weights_of_the_seed() -> None:
-    f = build_network("vgg6-4-2-slim", 1, 8, seed=7, network_size=16)
-    f.normalise_by(pictures([0, 1, 2]).pixels)
-    copied, fresh, again, other = (
-        started(f, start, seed) for start, seed in (("f", 0), ("fresh", 0), ("fresh", 0), ("fresh", 1))
-    )
-    assert copied is not f
-    for name, value in f.state_dict().items():
-        assert torch.equal(copied.state_dict()[name], value)
-    weights = [dict(n.named_parameters())["backbone.layers.0.weight"] for n in (f, fresh, again, other)]
-    assert torch.equal(weights[1], weights[2])
-    assert not torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[1], weights[3])
-    assert torch.equal(fresh.mean, f.mean)
-    assert torch.equal(fresh.std, f.std)
-    assert fresh.network_size == 16
-
-
-def test_pictures_are_augmented_and_embeddings_are_not() -> None:
-    images, points = pictures([0, 1]), embeddings([0, 1])
-    items, device = np.array([1, 0]), torch.device("cpu")
-    how = POLICIES[suited_augmentation("auto", images)]
-    assert how == POLICIES["affine"]
-    first, again, later = (views(images, items, how, device, seed=0, epoch=epoch) for epoch in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, later)
-    seen = views(points, items, POLICIES[suited_augmentation("auto", points)], device, seed=0, epoch=0)
-    assert (seen.numpy() == points.pixels[items]).all()
 
 
 # What it learns

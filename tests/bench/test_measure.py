@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from newkinds.bench import TABLES, Where, bench, measure
+from newkinds.bench import TABLES, Where, bench, measure, render
 from newkinds.bench.measure import Cell, cells, opened, settings_of
 from newkinds.bench.setups import OURS, SETUPS
 from newkinds.bench.tables import Row
 from newkinds.errors import DataError, NewkindsError, UsageError
-from publishers import write_omniglot
+from publishers import write_cifar10, write_omniglot
 
 FAST: dict[str, Any] = {
     "discover.warmup_epochs": 1,
@@ -150,3 +150,29 @@ def test_presets_train_their_own_f() -> None:
     assert (chosen.method, chosen.seed, chosen.network) == ("kcl", 3, "vgg6-4-2")
     assert chosen.similarity.start == "fresh"
     assert measure.shared_settings(cell).seed == 0
+
+
+def test_a_part_of_the_pictures_is_named_so(where: Where) -> None:
+    (name,) = bench("omniglot-imagenet", only=["omniglot:Tengwar", "kmeans-on-pixels"], each=4, where=where)
+    assert name == "omniglot-Tengwar-4-each--kmeans-on-pixels--k-true--ours--0"
+    found = json.loads((where.results / f"{name}.json").read_text())
+    assert (found["pictures"], found["each"], found["true_kinds"]) == (12, 4, 3)
+    render(where.results, where.runs)
+    page = (where.runs / "results.md").read_text()
+    assert f"| {name} | 12 |" in page[page.index("only in part") :]
+    assert "`omniglot" not in page  # it fills no cell
+    with pytest.raises(UsageError, match="at least 2"):
+        bench("omniglot-imagenet", each=1, where=where)
+
+
+def test_a_network_from_elsewhere_takes_the_place_of_f(
+    where: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_cifar10(tmp_path / "data")
+    (tmp_path / "elsewhere.py").write_text("from torch import nn\n\n\ndef build():\n    return nn.Flatten()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = "elsewhere:build"
+    (name,) = bench("imagenet-to-cifar10", only=["kmeans"], network=network, each=2, where=where)
+    assert name == "cifar10-all-2-each--kmeans--k-true--ours-elsewhere_build--0"
+    found = json.loads((where.results / f"{name}.json").read_text())
+    assert (found["known"], found["kinds"], found["f"]) == ("cifar10:labelled", 10, {"network": network})

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from publishers import CIFAR10_NAMES, CIFAR100_NAMES, as_python_2, random, write_cifar10, write_cifar100
 
 from newkinds.datasets import named
 from newkinds.errors import DataError, UsageError
+from publishers import CIFAR10_NAMES, CIFAR100_NAMES, as_python_2, random, write_cifar10, write_cifar100
 
 
 def test_cifar10(tmp_path: Path) -> None:

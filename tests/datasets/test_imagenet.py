@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from publishers import write_imagenet
 
 from newkinds.datasets import files as reading
 from newkinds.datasets import named
 from newkinds.datasets.imagenet import is_probe
 from newkinds.errors import DataError, UsageError
 from newkinds.images import ImageSet
+from publishers import write_imagenet
 
 
 def opened(part: str, root: Path) -> ImageSet:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from publishers import write_cifar10, write_omniglot, write_svhn
 from typer.testing import CliRunner
 
 import newkinds as nk
@@ -17,6 +16,7 @@ from newkinds.datasets import DATASETS, named
 from newkinds.datasets.omniglot import EVALUATION
 from newkinds.errors import DataError, UsageError
 from pictures import write_pictures
+from publishers import write_cifar10, write_omniglot, write_svhn
 
 QUICK = {"pretrain": {"epochs": 1}, "discover": {"epochs": 1, "warmup_epochs": 1}}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from publishers import drawing, write_omniglot
 
 from newkinds.datasets import named
 from newkinds.datasets.omniglot import EVALUATION, GROUPS, PROBES, TRAIN
 from newkinds.errors import DataError, UsageError
 from newkinds.images import ImageSet
+from publishers import drawing, write_omniglot
 
 
 @pytest.fixture(scope="module")

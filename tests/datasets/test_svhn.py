@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from publishers import random, write_svhn
 from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from newkinds.datasets import named
 from newkinds.errors import DataError, UsageError
+from publishers import random, write_svhn
 
 
 @pytest.mark.parametrize("place", ["svhn/train_32x32.mat", "train_32x32.mat"])

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from publishers import as_python_2, random
 
 from newkinds.datasets.unpickle import UnpickleError, unpickle
+from publishers import as_python_2, random
 
 VALUES: list[Any] = [
     None,

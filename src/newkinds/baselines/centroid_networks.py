@@ -11,23 +11,22 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from newkinds.baselines.centres import from_centres
-from newkinds.baselines.similarity import started, views
 from newkinds.baselines.sinkhorn import EvenClustering, sinkhorn, sinkhorn_kmeans
+from newkinds.baselines.started import ViewsTask, started, weights_of
 from newkinds.equations import squared_distances
 from newkinds.errors import DataError
 from newkinds.features import device_of, extract_features
-from newkinds.images.augment import policy
 from newkinds.images.imageset import ImageSet
 from newkinds.material import Found, Lesson, Material, Tensors
 from newkinds.networks import Network, SoftmaxNetwork
 from newkinds.parallel import from_writer
 from newkinds.randomness import generator
-from newkinds.resolve import episodes_of, suited_augmentation
+from newkinds.resolve import episodes_of
 from newkinds.settings import Centroids
-from newkinds.training import Phase, Task
+from newkinds.training import Phase
 
 BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no clusters to speak of
 
@@ -112,7 +111,7 @@ def groups_of(classes: Sequence[str]) -> list[NDArray[np.int64]]:
     return [np.array(group, dtype=np.int64) for group in several]
 
 
-class CentroidTask(Task):
+class CentroidTask(ViewsTask):
     """Prototypical episodes in which Sinkhorn's P, with equal shares for all kinds, says which query is of which kind.
 
     loss = -mean_i log p(y_i|i) + centre_weight x mean_i |z_i - c_{y_i}|^2.
@@ -128,15 +127,11 @@ class CentroidTask(Task):
 
     def __init__(self, network: Network, known: ImageSet, settings: Centroids, seed: int) -> None:
         assert known.labels is not None
-        self.module: nn.Module = network
-        self.images = known
-        self.names = known.names
+        super().__init__(network, known, settings.augmentation, seed)
         self.settings = settings
-        self.seed = seed
         self.batch_size = settings.episode_kinds * settings.each
         self.support = settings.each // 2
         self.episodes = episodes_of(settings)
-        self.how = policy(suited_augmentation(settings.augmentation, known), known.size)
         self.groups = groups_of(known.classes)
         self.members = [np.flatnonzero(known.labels == kind) for kind in range(len(known.classes))]
         # Of two kinds or more each, and of `episode_kinds` as nearly as can be.
@@ -163,10 +158,6 @@ class CentroidTask(Task):
         order = generator(self.seed, "order of centroid episodes", epoch).permutation(len(found))
         left = self.episodes - epoch * len(found)
         return [found[i] for i in order[:left]]
-
-    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return an augmented view of each picture."""
-        return views(self.images, items, self.how, device_of(self.module), seed=self.seed, epoch=epoch)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the loss of an episode, its two parts, and the share of queries that P assigns right."""
@@ -199,7 +190,7 @@ def learn_centroids(lesson: Lesson) -> Tensors:
         _check_episodes(lesson.known, chosen)
         task = CentroidTask(network, lesson.known, chosen, seed)
         lesson.train(task, task.phase())
-    return {name: value.cpu().clone() for name, value in network.float().state_dict().items()}
+    return weights_of(network)
 
 
 def _check_episodes(known: ImageSet, chosen: Centroids) -> None:

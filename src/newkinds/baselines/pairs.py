@@ -10,18 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newkinds.baselines.similarity import SimilarityNetwork, similarity_network, started, views
+from newkinds.baselines.similarity import SimilarityNetwork, similarity_network
+from newkinds.baselines.started import ViewsTask, started
 from newkinds.discover.signs import effective_kinds
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import UsageError
-from newkinds.features import apply, device_of
-from newkinds.images.augment import policy
+from newkinds.features import apply
 from newkinds.material import Found, Material
 from newkinds.networks import SoftmaxNetwork
 from newkinds.randomness import seeded_torch
-from newkinds.resolve import suited_augmentation
 from newkinds.settings import Optimiser
-from newkinds.training import Phase, Record, Task
+from newkinds.training import Phase, Record
 
 PairLoss = Callable[[Tensor, Tensor], Tensor]
 
@@ -86,7 +85,7 @@ class TaughtNetwork(nn.Module):
         return torch.cat([self.student(x), self.teacher(x)], dim=1)
 
 
-class PairsTask(Task):
+class PairsTask(ViewsTask):
     """Learn kinds from the answers "same" and "different" to all ordered pairs of a batch.
 
     Both networks see the same augmented views. Both are in train mode: the teacher answers by the statistics of the
@@ -99,29 +98,19 @@ class PairsTask(Task):
     section = "pairs"
 
     def __init__(self, stage: str, module: TaughtNetwork, loss: PairLoss, material: Material) -> None:
+        super().__init__(module, material.unsorted, material.settings.pairs.augmentation, material.settings.seed)
         self.stage = stage
-        self.module: nn.Module = module
         self.student = module.student
         self.teacher = module.teacher
         self.loss = loss
-        self.images = material.unsorted
-        self.names = material.unsorted.names
         self.truth = material.truth
         self.batch_size = material.settings.pairs.batch_size
-        self.seed = material.settings.seed
-        self.how = policy(
-            suited_augmentation(material.settings.pairs.augmentation, material.unsorted), material.unsorted.size
-        )
         self.labels = np.full(len(self.names), -1, dtype=np.int64)  # what the last epoch's steps named the pictures
         self.named = self.labels.copy()  # and this epoch's
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Move the weights of the clustering network only."""
         return [{"params": list(self.student.parameters()), "lr": optimiser.learning_rate}]
-
-    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return an augmented view of each picture."""
-        return views(self.images, items, self.how, device_of(self.module), seed=self.seed, epoch=epoch)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the loss by the teacher's answers, and the share of pairs that it takes for the same."""

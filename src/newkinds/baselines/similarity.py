@@ -11,16 +11,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.baselines.started import ViewsTask, started, weights_of
 from newkinds.errors import DataError
-from newkinds.features import as_input, device_of
-from newkinds.images.augment import Augmentation, augment, policy
 from newkinds.images.imageset import ImageSet
 from newkinds.material import Lesson, Material, Tensors
-from newkinds.networks import Network, build_network
+from newkinds.networks import Network
 from newkinds.randomness import generator, seeded_torch
-from newkinds.resolve import suited_augmentation
 from newkinds.settings import Similarity
-from newkinds.training import Phase, Task
+from newkinds.training import Phase
 
 EPSILON = 1e-5  # in batch norm, torch's own
 ROWS = 8  # pictures that are compared with all of a batch at once: small pieces of memory are used again
@@ -78,7 +76,7 @@ class SimilarityNetwork(nn.Module):
         return logits[..., 1] > logits[..., 0]
 
 
-class SimilarityTask(Task):
+class SimilarityTask(ViewsTask):
     """Cross-entropy of same and different over all ordered pairs of a batch, a picture with itself among them.
 
     A batch has `each` pictures of `episode_kinds` kinds: of fewer kinds if there are no more, and of a kind that has
@@ -89,15 +87,11 @@ class SimilarityTask(Task):
     title = "Learning which pictures are of one kind"
 
     def __init__(self, module: SimilarityNetwork, known: ImageSet, settings: Similarity, seed: int) -> None:
-        self.module: nn.Module = module
+        super().__init__(module, known, settings.augmentation, seed)
         self.head = module.head
-        self.images = known
-        self.names = known.names
         self.labels = _checked_labels(known)
         self.settings = settings
         self.batch_size = settings.episode_kinds * settings.each
-        self.seed = seed
-        self.how = policy(suited_augmentation(settings.augmentation, known), known.size)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Cut random orders of all kinds into batches, as often as it takes to see about all pictures once."""
@@ -113,10 +107,6 @@ class SimilarityTask(Task):
                 drawn = [random.permutation(members[kind])[: self.settings.each] for kind in kinds]
                 found.append(np.concatenate(drawn).astype(np.int64))
         return found
-
-    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return an augmented view of each picture."""
-        return views(self.images, items, self.how, device_of(self.module), seed=self.seed, epoch=epoch)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the cross-entropy, and the shares of equal and of different pairs that are told right."""
@@ -144,38 +134,7 @@ def learn_similarity(lesson: Lesson) -> Tensors:
     network = started(lesson.network, chosen.start, seed)
     task = SimilarityTask(SimilarityNetwork(network, seed), lesson.known, chosen, seed)
     lesson.train(task, Phase("main", chosen.epochs, chosen))
-    return {name: value.cpu().clone() for name, value in task.module.float().state_dict().items()}
-
-
-def started(network: Network, start: str, seed: int) -> Network:
-    """Return a copy of f, or, if `start` is "fresh", a network of its name with weights that depend on the seed only.
-
-    A fresh one has f's mean and deviation of the pixels.
-    """
-    if start == "f":
-        return copy.deepcopy(network)
-    fresh = build_network(
-        network.name,
-        network.channels,
-        network.size,
-        seed,
-        network_size=network.network_size,
-        admitted=network.name,
-        pretrained=False,
-    )
-    fresh.mean.copy_(network.mean)
-    fresh.std.copy_(network.std)
-    return fresh.to(device_of(network))
-
-
-def views(
-    images: ImageSet, items: NDArray[np.int64], how: Augmentation, device: torch.device, *, seed: int, epoch: int
-) -> Tensor:
-    """Return an augmented view of each of some pictures, or ready-made embeddings as they are."""
-    pixels = images.pixels[items]
-    if images.is_embedding:
-        return as_input(pixels, device)
-    return augment(torch.from_numpy(pixels).to(device), items, how, seed=seed, epoch=epoch)
+    return weights_of(task.module)
 
 
 def _checked_labels(known: ImageSet) -> NDArray[np.int64]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from newkinds import api
@@ -26,6 +28,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.methods import METHODS
 from newkinds.presets import find_preset
 from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator
 from newkinds.runs import RunFolder
 from newkinds.runs.files import digest, write_atomic
 from newkinds.runs.weights import network_about
@@ -56,16 +59,28 @@ class Cell:
     row: Row
     preset: str
     seed: int
+    network: str | None = None
+    each: int | None = None
 
     @property
     def name(self) -> str:
         """What its run folder and its result file are called: the same for the same work in several tables."""
-        return "--".join([self.part.replace(":", "-"), *row_name(self.setup, self.row), self.preset, str(self.seed)])
+        part = self.part.replace(":", "-") + (f"-{self.each}-each" if self.each else "")
+        preset = self.preset if self.network is None else f"{self.preset}-{re.sub(r'[^a-z0-9]+', '_', self.network)}"
+        return "--".join([part, *row_name(self.setup, self.row), preset, str(self.seed)])
 
     @property
     def counting(self) -> Cell:
         """The estimate of the number of kinds that this takes."""
-        return Cell(self.setup, self.part, TABLES["k-estimates"].rows[0], self.preset, self.seed)
+        return replace(self, row=TABLES["k-estimates"].rows[0])
+
+    @property
+    def known(self) -> str:
+        """The known part: that with the probes, where kinds are counted."""
+        setup = SETUPS[self.setup]
+        if self.network is not None and setup.beside is not None:
+            return setup.beside
+        return setup.counted_with if self.row.method == "count" else setup.known
 
 
 def row_name(setup: str, row: Row) -> tuple[str, str]:
@@ -82,6 +97,8 @@ def bench(
     seeds: int = 1,
     preset: str = OURS,
     only: Sequence[str] = (),
+    network: str | None = None,
+    each: int | None = None,
     where: Where | None = None,
     jobs: int = 1,
     backend: str = "loky",
@@ -89,7 +106,9 @@ def bench(
 ) -> list[str]:
     """Measure what a table lacks, as far as the data is there, and return the names of its result files.
 
-    table: one of TABLES. only: names of data sets, of their parts and of rows to measure, instead of all. Data sets
+    table: one of TABLES. only: names of data sets, of their parts and of rows to measure, instead of all. network: f,
+    trained already, instead of the one that belongs to the table. each: take so many pictures of each kind, where all
+    of them take too long; such results stand beside no figure of the paper. Data sets
     that are not there are left out with a warning; so is what fails, and the rest goes on.
     """
     if table not in TABLES:
@@ -98,9 +117,12 @@ def bench(
         raise unknown_name("preset", preset, PRESETS)
     if seeds < 1:
         raise UsageError(f"seeds={seeds} should be at least 1.", hint="Leave it out for 1.")
+    if each is not None and each < 2:
+        raise UsageError(f"each={each} should be at least 2 pictures of each kind.", hint="Leave it out for all.")
     check_spread(jobs, backend)
     where = where or Where()
-    wanted = [cell for cell in cells(TABLES[table], preset, seeds) if _is_wanted(cell, TABLES[table], only)]
+    every = [replace(cell, network=network, each=each) for cell in cells(TABLES[table], preset, seeds)]
+    wanted = [cell for cell in every if _is_wanted(cell, TABLES[table], only)]
     ready = _with_data(wanted, where, progress)
     left = [cell for cell in ready if not (where.results / f"{cell.name}.json").exists()]
     progress.say(f"{table}: {len(ready) - len(left)} of {len(wanted)} results are there, {len(left)} to measure.")
@@ -134,7 +156,7 @@ def _draw(cell: Cell, where: Where, progress: Progress) -> None:
     if file.exists() or not (where.runs / cell.name).exists():
         return
     run = RunFolder.open(where.runs / cell.name)
-    images = opened(cell.part, where.data)
+    images = opened(cell.part, where.data, cell.each)
     for path in draw_figures(run, images, run.path / "figures", progress):
         progress.say(str(path))
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +207,7 @@ def _with_data(wanted: Sequence[Cell], where: Where, progress: Progress) -> list
 def _missing(cell: Cell, where: Where) -> NewkindsError | None:
     """Return why a cell's pictures cannot be opened, or None."""
     try:
-        for part in (cell.part, SETUPS[cell.setup].known):
+        for part in (cell.part, cell.known):
             opened(part, where.data)
     except NewkindsError as error:
         return error
@@ -193,11 +215,17 @@ def _missing(cell: Cell, where: Where) -> NewkindsError | None:
 
 
 @lru_cache(maxsize=32)
-def opened(source: str, data: Path | None) -> ImageSet:
-    """Return a set of pictures by name, opened once in a process."""
-    images = named(source, data=data)
-    assert images is not None
-    return images
+def opened(source: str, data: Path | None, each: int | None = None) -> ImageSet:
+    """Return a set of pictures by name, opened once in a process; each: so many of each kind, drawn at random."""
+    if each is None:
+        images = named(source, data=data)
+        assert images is not None
+        return images
+    images = opened(source, data)
+    order = generator(0, f"each of {source}").permutation(len(images))
+    assert images.labels is not None
+    mine = [order[images.labels[order] == label][:each] for label in range(len(images.classes))]
+    return images.select(np.sort(np.concatenate(mine)))
 
 
 def _prepared(left: Sequence[Cell], where: Where, progress: Progress) -> list[Cell]:
@@ -232,17 +260,24 @@ def settings_of(cell: Cell) -> Settings:
         changes = {**setup.own, **changes}
     if method != "count":
         changes["method"] = method
+    if cell.network is not None:
+        changes["network"] = cell.network
     return api.combine(None, changes, None if cell.preset == OURS else find_preset(f"{cell.setup}-{cell.preset}"))
 
 
 def shared_settings(cell: Cell) -> Settings:
     """Return the settings of what all rows share: f, and lessons."""
-    return settings_of(Cell(cell.setup, cell.part, Row("shared", "dtc", {}), cell.preset, seed=0))
+    return settings_of(replace(cell, row=Row("shared", "dtc", {}), seed=0))
 
 
-def f_of(cell: Cell, where: Where, progress: Progress) -> Path:
-    """Return the file of f that a cell starts from: one that is kept, or trained here first, with the seed 0."""
+def f_of(cell: Cell, where: Where, progress: Progress) -> Path | None:
+    """Return the file of f that a cell starts from: one that is kept, or trained here first, with the seed 0.
+
+    None: f is the network that was named, trained elsewhere.
+    """
     setup = SETUPS[cell.setup]
+    if cell.network is not None:
+        return None
     if cell.preset == OURS and setup.weights is not None:
         file = where.weights / f"{setup.weights}.safetensors"
         if file.exists():
@@ -250,16 +285,18 @@ def f_of(cell: Cell, where: Where, progress: Progress) -> Path:
         settings, out = api.combine(None, setup.recipe), where.runs / setup.weights
     else:
         settings, out = shared_settings(cell), where.runs / f"f-{cell.setup}-{cell.preset}"
-    known = opened(setup.known, where.data)
+    if cell.each is not None:
+        out = out.with_name(f"{out.name}-{cell.each}-each")
+    known = opened(setup.known, where.data, cell.each)
     return api.pretrain_known(known, out=out, settings=settings, data=where.data, progress=progress)
 
 
 def lesson_of(cell: Cell, lesson: str, where: Where, progress: Progress) -> Path:
     """Return the file of what a method learns from the known kinds beside f, learnt here first, with the seed 0."""
     return api.prepare(
-        opened(SETUPS[cell.setup].known, where.data),
+        opened(cell.known, where.data, cell.each),
         lesson,
-        out=where.runs / f"{lesson}-{cell.setup}-{cell.preset}",
+        out=where.runs / "-".join([lesson, cell.setup, cell.preset, *([f"{cell.each}-each"] if cell.each else [])]),
         weights=f_of(cell, where, QUIET),
         settings=shared_settings(cell),
         data=where.data,
@@ -279,19 +316,17 @@ def _measured(cell: Cell, where: Where) -> tuple[Cell, NewkindsError | None]:
 
 def _measure(cell: Cell, where: Where) -> None:
     """Run a cell in its run folder and write its result."""
-    setup, settings = SETUPS[cell.setup], settings_of(cell)
-    weights = f_of(cell, where, QUIET)
-    unsorted, out = opened(cell.part, where.data), where.runs / cell.name
+    settings, weights = settings_of(cell), f_of(cell, where, QUIET)
+    known, unsorted = (opened(part, where.data, cell.each) for part in (cell.known, cell.part))
+    out = where.runs / cell.name
     begun, started = out.exists(), time.monotonic()
     values: dict[str, Any] = {"true_kinds": len(unsorted.classes)}
     if cell.row.method == "count":
-        known = opened(setup.counted_with, where.data)
         count = api.count(known, unsorted, out=out, weights=weights, settings=settings, data=where.data)
         kept = ("k", "low", "high", "k_accuracy", "k_index")
         values |= {"kinds": count["k"], "count": {key: count[key] for key in kept if key in count}}
         values["error_in_k"] = abs(count["k"] - len(unsorted.classes))
     else:
-        known = opened(setup.known, where.data)
         kinds: int | str = len(unsorted.classes) if cell.row.kinds == "true" else cell.row.kinds
         if _is_counted(cell):
             kinds = json.loads((where.results / f"{cell.counting.name}.json").read_text())["kinds"]
@@ -314,7 +349,8 @@ def _measure(cell: Cell, where: Where) -> None:
     run = RunFolder.open(out)
     about = {
         "data": cell.part,
-        "known": known.source,
+        "known": cell.known,
+        "setup": cell.setup,
         "method": cell.row.method,
         "changed": cell.row.settings(cell.setup),
         "kinds_asked": cell.row.kinds,
@@ -322,10 +358,11 @@ def _measure(cell: Cell, where: Where) -> None:
         "seed": cell.seed,
         "version": __version__,
         "pictures": len(unsorted),
+        **({} if cell.each is None else {"each": cell.each}),
         "epochs": epochs_of(run),
         "seconds": None if begun else round(time.monotonic() - started, 1),
         "machine": machine(run.threads),
-        "f": about_f(weights),
+        "f": {"network": cell.network} if weights is None else about_f(weights),
         "differs_from_paper": differences(cell, run.settings),
     }
     text = json.dumps({**about, **_rounded(values)}, indent=1, ensure_ascii=False)

@@ -96,8 +96,8 @@ def measured(results: dict[str, Result], setup: str, row: Row, preset: str) -> M
 
 def is_of_a_part(result: Result) -> bool:
     """Return whether a result is of fewer pictures than were published."""
-    setup = SETUPS[result["data"].partition(":")[0]]
-    return bool(result.get("pictures", setup.whole) < setup.whole)
+    setup = SETUPS[result.get("setup") or result["data"].partition(":")[0]]
+    return "each" in result or bool(result.get("pictures", setup.whole) < setup.whole)
 
 
 def render(results: Path, docs: Path) -> list[Path]:

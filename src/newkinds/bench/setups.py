@@ -33,6 +33,7 @@ class Setup:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     differs: str = ""
+    beside: str | None = None  # the known part where f is given by --network, trained on whatever it was
     whole: int = 0  # unsorted pictures of each part as published; figures of a set with fewer are not the paper's
 
     def probes(self) -> dict[str, Any]:
@@ -94,6 +95,15 @@ SETUPS = {
             ("imagenet:A", "imagenet:B", "imagenet:C"),
             "imagenet:labelled",
             whole=30_000,
+        ),
+        Setup(
+            "imagenet-to-cifar10",
+            "ImageNet to CIFAR-10",
+            "imagenet:labelled",
+            ("cifar10:all",),
+            "imagenet:labelled",
+            beside="cifar10:labelled",
+            whole=50_000,
         ),
     )
 }

@@ -48,7 +48,7 @@ CIFAR10 = Cifar(
     b"labels",
     "batches.meta",
     b"label_names",
-    {"labelled": range(5), "unlabelled": range(5, 10)},
+    {"labelled": range(5), "unlabelled": range(5, 10), "all": range(10)},
     10,
 )
 CIFAR100 = Cifar(
@@ -153,5 +153,5 @@ def _dataset(which: Cifar, *parts: str) -> Dataset:
     )
 
 
-DATASET10 = _dataset(CIFAR10, "classes 0 to 4", "classes 5 to 9")
+DATASET10 = _dataset(CIFAR10, "classes 0 to 4", "classes 5 to 9", "all ten classes")
 DATASET100 = _dataset(CIFAR100, *(f"fine classes {span}" for span in ("0 to 79", "80 to 89", "0 to 89", "90 to 99")))
