@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any, TypeVar
 
 import torch
@@ -41,9 +43,10 @@ def spread(
                 step.advance()
             return
         threads = max(1, torch.get_num_threads() // jobs)
-        with parallel_config(backend=_registered(backend)):
+        with _opened(backend):
             calls = (delayed(_with_threads)(threads, call, *one) for one in work)
-            for result in Parallel(n_jobs=jobs, return_as="generator")(calls):
+            how = "list" if backend == "ray" else "generator"  # ray's has no other way
+            for result in Parallel(n_jobs=jobs, return_as=how)(calls):
                 yield result
                 step.advance()
 
@@ -53,19 +56,22 @@ def _with_threads(threads: int, call: Callable[..., Result], *arguments: Any) ->
     return call(*arguments)
 
 
-def _registered(name: str) -> str:
-    """Make a backend of joblib known to it."""
-    try:
-        if name == "dask":
-            from distributed import Client
-
-            Client.current()  # the caller's, whose workers do the work
-        if name == "ray":
-            from ray.util.joblib import register_ray
-
-            register_ray()
-    except ImportError:
-        raise UsageError(f"The backend {name!r} is not installed.", hint=f"pip install {name}.") from None
-    except ValueError:
-        raise UsageError("The backend 'dask' has no client.", hint="Make a distributed.Client first.") from None
-    return name
+@contextmanager
+def _opened(name: str) -> Iterator[None]:
+    """Let joblib use a backend. dask: the client at hand, else that of DASK_SCHEDULER_ADDRESS or of this machine."""
+    with ExitStack() as stack:
+        try:
+            if name == "dask":
+                client: Any = import_module("distributed").Client
+                try:
+                    client.current()
+                except ValueError:
+                    stack.enter_context(client(processes=True))
+            if name == "ray":
+                ray: Any = import_module("ray.util.joblib")
+                ray.register_ray()  # joins RAY_ADDRESS, or starts on this machine
+        except ImportError:
+            package = "distributed" if name == "dask" else name
+            raise UsageError(f"The backend {name!r} is not installed.", hint=f"pip install {package}.") from None
+        stack.enter_context(parallel_config(backend=name))
+        yield
