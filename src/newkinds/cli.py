@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from newkinds import api
-from newkinds.bench import TABLES, Where
+from newkinds.bench import SETUPS, TABLES, Where, cells
 from newkinds.bench import bench as run_bench
 from newkinds.bench import render as render_bench
 from newkinds.compare import Comparison
@@ -232,9 +232,7 @@ def bench(
     seeds: Annotated[int, typer.Option(help="How many runs of each cell.")] = 1,
     preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
     only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
-    network: Annotated[
-        str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")
-    ] = None,
+    network: Annotated[str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")] = None,
     each: Annotated[int | None, typer.Option(help="So many pictures of each kind, where all take too long.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
     backend: Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")] = "loky",
@@ -254,10 +252,7 @@ def bench(
             out.print(str(file), markup=False)
         return
     if table is None:
-        shown = Table("table", "what", "data", "minutes, about", box=None, pad_edge=False)
-        for one in TABLES.values():
-            shown.add_row(one.name, one.title, ", ".join(one.setups), str(one.minutes))
-        out.print(shown)
+        _show_tables(results, preset, seeds)
         return
     where = Where(results, runs, weights, data)
     names = run_bench(
@@ -506,6 +501,19 @@ def _given(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, 
             raise UsageError(f"--set {assignment!r} has no '='.", hint="Write it as --set discover.epochs=20")
         given[key.strip()] = parse_value(value.strip())
     return given | {key: value for key, value in options.items() if value is not None}
+
+
+def _show_tables(results: Path, preset: str, seeds: int) -> None:
+    """List the paper's tables: what they are, what they need, how long they take, and how much of them is there."""
+    shown = Table("table", "what", "data", "minutes", "measured", box=None, pad_edge=False)
+    for one in TABLES.values():
+        names = [cell.name for cell in cells(one, preset, seeds)]
+        there = sum((results / f"{name}.json").exists() for name in names)
+        shown.add_row(one.name, one.title, ", ".join(one.setups), str(one.minutes), f"{there} of {len(names)}")
+    out.print(shown)
+    out.print("\nMinutes are about those of two cores, for all of a table and one seed. The data sets:")
+    for dataset in dict.fromkeys(part.partition(":")[0] for setup in SETUPS.values() for part in setup.unsorted):
+        out.print(f"  {dataset}: {DATASETS[dataset].needs}", markup=False)
 
 
 def _show_comparison(found: Comparison) -> None:

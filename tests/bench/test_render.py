@@ -98,3 +98,14 @@ def test_no_results_and_broken_ones_are_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.json is no result"):
         render(tmp_path, tmp_path)
     assert not (tmp_path / "results.md").exists()
+
+
+def test_what_was_measured_again_stands_beside_the_first(tmp_path: Path) -> None:
+    name = "omniglot-Angelic--kmeans--k-true--ours--0"
+    result(tmp_path / "results", name, acc=0.75)
+    result(tmp_path / "again", name, acc=0.5)
+    result(tmp_path / "again", "omniglot-Tengwar--kmeans--k-true--ours--0")  # not measured before
+    render(tmp_path / "results", tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    assert row(page, name, "Measured again") == [name, "acc", "0.75", "0.5"]
+    assert "Tengwar" not in page[page.index("Measured again") :]

@@ -17,6 +17,7 @@ from newkinds.errors import DataError
 from newkinds.runs.files import write_atomic
 
 PAGE, FIGURES = "results.md", "figures"
+AGAIN = "again"  # beside the folder of results: some of them, measured once more
 Result = dict[str, Any]
 
 INTRODUCTION = """# The paper's tables, measured again
@@ -119,7 +120,7 @@ def render(results: Path, docs: Path) -> list[Path]:
         else:
             lines += _figure(table, results, docs, files)
         blocks.append("\n".join([*lines, "", *_command(table), *_files(table, found)]))
-    blocks += _parts(found)
+    blocks += _parts(found) + _again(found, read_results(results.parent / AGAIN))
     write_atomic(docs / PAGE, ("\n\n".join(block.rstrip("\n") for block in blocks) + "\n").encode())
     return [docs / PAGE, *files]
 
@@ -256,6 +257,26 @@ def _parts(found: dict[str, Result]) -> list[str]:
         "These runs prove that the commands work. They stand beside no figure of the paper, whose data is larger.",
         "",
         _line(["Result file", "Pictures", "ACC", "Kinds"]),
+        _line(["---"] * 4),
+    ]
+    return ["\n".join([*lines, *(_line(row) for row in rows)])]
+
+
+def _again(found: dict[str, Result], again: dict[str, Result]) -> list[str]:
+    """Return what was measured twice, from nothing but the data and the weights, and whether it agrees."""
+    rows = []
+    for name, result in again.items():
+        if name in found:
+            key, first = ("acc", found[name]) if "acc" in result else ("kinds", found[name])
+            rows.append([name, key, f"{first[key]:g}", f"{result[key]:g}"])
+    if not rows:
+        return []
+    lines = [
+        "## Measured again",
+        "",
+        f"Runs made once more from scratch, with `--results bench/{AGAIN} --runs runs/{AGAIN}`.",
+        "",
+        _line(["Result file", "What", "First", "Again"]),
         _line(["---"] * 4),
     ]
     return ["\n".join([*lines, *(_line(row) for row in rows)])]
