@@ -266,8 +266,10 @@ def settings_of(cell: Cell) -> Settings:
 
 
 def shared_settings(cell: Cell) -> Settings:
-    """Return the settings of what all rows share: f, and lessons."""
-    return settings_of(replace(cell, row=Row("shared", "dtc", {}), seed=0))
+    """Return the settings of what all rows share, f and lessons: what these do not look at is as by default."""
+    chosen = settings_of(replace(cell, row=Row("shared", "dtc", {}), seed=0))
+    kept = {name: getattr(chosen, name) for name in ("images", "pretrain", "similarity", "centroids", "network")}
+    return Settings().model_copy(update=kept)
 
 
 def f_of(cell: Cell, where: Where, progress: Progress) -> Path | None:
