@@ -1,0 +1,103 @@
+"""The command line's own: the application, options that several commands take, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from newkinds.errors import UsageError
+from newkinds.presets import Preset, preset_for
+from newkinds.progress import Progress
+from newkinds.settings import parse_value
+from newkinds.version import __version__
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Discover new kinds among unsorted pictures, with the help of pictures that are sorted.",
+)
+out = Console(highlight=False, soft_wrap=True)
+Known = Annotated[
+    str,
+    typer.Argument(
+        metavar="KNOWN",
+        help="Sorted pictures: a folder with one folder a kind, an .npz file, or a name from `newkinds datasets`.",
+    ),
+]
+Unsorted = Annotated[
+    str, typer.Argument(metavar="UNSORTED", help="Unsorted pictures: a folder, an .npz file or such a name.")
+]
+Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Network = Annotated[
+    str | None,
+    typer.Option("--network", help="A name from `newkinds networks`, timm:NAME or module:function; default: auto."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.")]
+Weights = Annotated[
+    Path | None,
+    typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="The folder that data sets called by name lie in; default: $NEWKINDS_DATA."),
+]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),
+]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warnings and results only.")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        out.print(f"newkinds {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+def progress_for(quiet: bool) -> Progress:
+    """Return what tells how far a command is."""
+    return Progress("silent" if out.quiet else "quiet" if quiet else "auto")
+
+
+def kinds_from(text: str) -> int | str:
+    """Return what --kinds asks for."""
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--kinds {text!r} is not a number.", hint="Give a number of 2 or more, or auto.") from None
+
+
+def preset_from(name: str | None, known: str, unsorted: str | None = None) -> Preset | None:
+    """Return what --preset names."""
+    return None if name is None else preset_for(name, known, unsorted)
+
+
+def given_settings(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return dotted settings from --set and from the options that have a value."""
+    given: dict[str, Any] = {}
+    for assignment in assignments or []:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise UsageError(f"--set {assignment!r} has no '='.", hint="Write it as --set discover.epochs=20")
+        given[key.strip()] = parse_value(value.strip())
+    return given | {key: value for key, value in options.items() if value is not None}

@@ -1,0 +1,252 @@
+"""Commands that make a run, and that ask one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from newkinds import api
+from newkinds.cli.base import (
+    Data,
+    Known,
+    Network,
+    Out,
+    PresetName,
+    Quiet,
+    Run,
+    Seed,
+    Set,
+    SettingsFile,
+    Unsorted,
+    Weights,
+    app,
+    given_settings,
+    kinds_from,
+    out,
+    preset_from,
+    progress_for,
+)
+from newkinds.count import in_words
+from newkinds.demo import run_demo
+from newkinds.evaluate import Scores
+from newkinds.images import scan as scan_folder
+from newkinds.result import Discovery
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Where the two runs go.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(help="What all randomness hangs on.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Discover handwritten digits: 0 to 4 are known, 5 to 9 are not.
+
+    Runs the whole pipeline on data that comes with the installation, with the number of kinds estimated and then given.
+
+    Example: newkinds demo
+    """
+    run_demo(folder, seed, progress_for(quiet), out)
+
+
+@app.command()
+def scan(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of pictures.")],
+    quick: Annotated[bool, typer.Option(help="Read headers only: do not look for broken pictures.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what is in a folder and what is broken; change nothing.
+
+    Example: newkinds scan photos/known
+    """
+    found = scan_folder(folder, verify=not quick, progress=progress_for(quiet))
+    kinds: dict[str, int] = {}
+    for picture in found.found:
+        top = picture.name.split("/")[0] if "/" in picture.name else "(not in a folder)"
+        kinds[top] = kinds.get(top, 0) + 1
+    for kind, number in sorted(kinds.items()):
+        out.print(f"{number:8d}  {kind}", markup=False)
+    for skipped in found.skipped:
+        out.print(f" skipped  {skipped.name}: {skipped.reason}", markup=False)
+    out.print(f"{len(found.found)} pictures in {len(kinds)} folders, {len(found.skipped)} files skipped")
+
+
+@app.command()
+def discover(
+    known: Known,
+    unsorted: Unsorted,
+    folder: Out,
+    kinds: Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")] = None,
+    method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
+    network: Network = None,
+    seed: Seed = None,
+    truth: Annotated[
+        str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")
+    ] = None,
+    weights: Weights = None,
+    data: Data = None,
+    preset: PresetName = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
+
+    Example: newkinds discover photos/known photos/unsorted --out runs/shop
+    """
+    given = given_settings(set_, {"method": method, "discover.variant": variant, "network": network, "seed": seed})
+    if kinds is not None:
+        given["kinds"] = kinds_from(kinds)
+    chosen = api.combine(settings, given, preset_from(preset, known, unsorted))
+    found = api.discover(
+        known,
+        unsorted,
+        out=folder,
+        truth=truth,
+        weights=weights,
+        data=data,
+        settings=chosen,
+        progress=progress_for(quiet),
+    )
+    _show_discovery(found)
+
+
+@app.command()
+def pretrain(
+    known: Known,
+    folder: Out,
+    network: Network = None,
+    seed: Seed = None,
+    preset: PresetName = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn the known kinds alone, once for many discoveries: `discover --weights RUN/network.safetensors`.
+
+    Example: newkinds pretrain photos/known --out runs/shop-network
+    """
+    chosen = api.combine(settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known))
+    weights = api.pretrain_known(known, out=folder, settings=chosen, data=data, progress=progress_for(quiet))
+    out.print(str(weights), markup=False)
+
+
+@app.command()
+def count(
+    known: Known,
+    unsorted: Unsorted,
+    folder: Out,
+    network: Network = None,
+    seed: Seed = None,
+    weights: Weights = None,
+    data: Data = None,
+    preset: PresetName = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate how many new kinds there are: the number, an interval, the curves behind it and a picture of them.
+
+    Example: newkinds count photos/known photos/unsorted --out runs/shop
+    """
+    chosen = api.combine(
+        settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known, unsorted)
+    )
+    found = api.count(
+        known, unsorted, out=folder, weights=weights, data=data, settings=chosen, progress=progress_for(quiet)
+    )
+    out.print(in_words(found), markup=False)
+    out.print(f"Curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+
+
+@app.command()
+def predict(
+    run: Run,
+    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, an .npz file or a name.")],
+    among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
+    to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", help="The run's, if that was a module:function: no file runs code.")
+    ] = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say which discovered or known kind new pictures belong to.
+
+    Example: newkinds predict runs/shop photos/today --to today.csv
+    """
+    found = api.predict_images(run, images, among=among, network=network, data=data, progress=progress_for(quiet))
+    if to is None:
+        sys.stdout.write(found.table().decode())
+    else:
+        found.to_csv(to)
+        out.print(f"{len(found.names)} pictures in {to}", markup=False)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Score a run against the truth: ACC, NMI, ARI, error in the number of kinds.
+
+    Example: newkinds evaluate runs/shop --truth folders
+    """
+    found, baseline = api.evaluate(run, truth, data=data, progress=progress_for(quiet))
+    _show_scores(found, baseline)
+
+
+@app.command()
+def report(run: Run, data: Data = None, quiet: Quiet = False) -> None:
+    """Make the page of a run again.
+
+    Example: newkinds report runs/shop
+    """
+    out.print(str(api.report(run, data=data, progress=progress_for(quiet))), markup=False)
+
+
+@app.command()
+def figures(
+    run: Run,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where they go; default: RUN/figures.")] = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the paper's figures of a run, as PNG and SVG: t-SNE over the epochs and with pictures, P and Q, failures.
+
+    Example: newkinds figures runs/shop
+    """
+    for file in api.figures(run, out=folder, data=data, progress=progress_for(quiet)):
+        out.print(str(file), markup=False)
+
+
+def _show_discovery(found: Discovery) -> None:
+    sizes = np.unique(found.kinds, return_counts=True)[1]
+    asked = found.probabilities.shape[1]
+    empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
+    out.print(
+        f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {sizes.min()} to {sizes.max()} pictures{empty}"
+    )
+    if found.scores is not None and found.kmeans_scores is not None:
+        _show_scores(found.scores, found.kmeans_scores)
+    if found.choice is not None:
+        out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
+    out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
+
+
+def _show_scores(found: Scores, baseline: Scores) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds"):
+        table.add_column(title, justify="left" if not title else "right")
+    for title, scores in (("k-means on the features", baseline), ("discovered", found)):
+        numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)
+        table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), str(scores.n_true))
+    out.print(table)
