@@ -84,12 +84,7 @@ SETUPS = {
                 "pretrain.epochs": 8,
                 "pretrain.weight_decay": 0.0,
             },
-            own={
-                "similarity.epochs": 6,
-                "similarity.milestones": (4, 5),
-                "pairs.epochs": 60,
-                "pairs.milestones": (40,),
-            },
+            own={"similarity.epochs": 6, "similarity.milestones": (4, 5)},
             differs="f is trained for 8 epochs with quarter turns as further characters, on 25 alphabets; the paper "
             "trains for 200, without turns, where the number of kinds is given on 30",
         ),
