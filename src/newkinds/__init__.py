@@ -1,12 +1,13 @@
 """newkinds discovers new visual categories among unsorted pictures, with the help of pictures that are sorted."""
 
-from newkinds.api import count, discover, evaluate, prepare, report
+from newkinds.api import count, discover, evaluate, figures, prepare, report
 from newkinds.api import predict_images as predict
 from newkinds.clustering import ConstrainedKMeans
 from newkinds.compare import Comparison, compare
 from newkinds.count import count_kinds
 from newkinds.discover import cluster
 from newkinds.errors import NewkindsError
+from newkinds.export import export_run as export
 from newkinds.features import extract_features
 from newkinds.images import ImageSet, open_images
 from newkinds.pretrain import pretrain
@@ -30,7 +31,9 @@ __all__ = [
     "count_kinds",
     "discover",
     "evaluate",
+    "export",
     "extract_features",
+    "figures",
     "open_images",
     "predict",
     "prepare",

@@ -34,6 +34,7 @@ from newkinds.cli.base import (
 from newkinds.count import in_words
 from newkinds.demo import run_demo
 from newkinds.evaluate import Scores
+from newkinds.export import export_run
 from newkinds.images import scan as scan_folder
 from newkinds.result import Discovery
 
@@ -211,6 +212,25 @@ def report(run: Run, data: Data = None, quiet: Quiet = False) -> None:
     Example: newkinds report runs/shop
     """
     out.print(str(api.report(run, data=data, progress=progress_for(quiet))), markup=False)
+
+
+@app.command()
+def export(
+    run: Run,
+    to: Annotated[str, typer.Option(help="folders, csv, jsonl or onnx.")],
+    target: Annotated[Path, typer.Option("--out", help="The folder or file to make; nothing is overwritten.")],
+    names: Annotated[Path | None, typer.Option(help="The names file that the run's page saved.")] = None,
+    link: Annotated[bool, typer.Option("--link/--copy", help="Folders of links instead of copies.")] = False,
+    network: Network = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Hand what was found to other programs: pictures in one folder a kind, a table, or the network as ONNX.
+
+    Example: newkinds export runs/shop --to folders --names names.json --out sorted
+    """
+    made = export_run(run, to, target, names=names, link=link, data=data, network=network, progress=progress_for(quiet))
+    out.print(str(made), markup=False)
 
 
 @app.command()

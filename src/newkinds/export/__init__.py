@@ -1,0 +1,72 @@
+"""What a run found, for other programs: pictures in folders, tables, and the network as an ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from newkinds.errors import RunError, UsageError, unknown_name
+from newkinds.export.folders import Source, plan_folders
+from newkinds.export.names import read_names
+from newkinds.export.network import onnx_bytes
+from newkinds.export.place import check_free, placed
+from newkinds.export.tables import csv_bytes, jsonl_bytes
+from newkinds.finished import read_result
+from newkinds.progress import QUIET, Progress
+from newkinds.runs import RunFolder
+
+FORMATS = ("folders", "csv", "jsonl", "onnx")
+
+
+def export_run(
+    run: str | Path,
+    to: str,
+    out: str | Path,
+    *,
+    names: str | Path | None = None,
+    link: bool = False,
+    data: str | Path | None = None,
+    images: Source | None = None,
+    network: str | None = None,
+    progress: Progress = QUIET,
+) -> Path:
+    """Write what a finished run found to `out`, whole or not at all, and return `out`. Nothing is overwritten.
+
+    to: "folders", the unsorted pictures in one folder a kind; "csv" or "jsonl", a line a picture; "onnx", the network
+    from pictures to p(k|i). names: a names file of the run's page; without it kinds are called "kind-0" and so on.
+    link: folders of symbolic links instead of copies. data: as in `discover`.
+    images: the run's unsorted pictures, where they have moved or were given as an ImageSet. network: the run's, which
+    has to be said again for "onnx" where it is a `module:function`.
+    """
+    if to not in FORMATS:
+        raise unknown_name("format", to, FORMATS)
+    if link and to != "folders":
+        raise UsageError(f"There is nothing to link in an export to {to!r}.", hint="Leave --link out.")
+    run, out = Path(run), Path(out)
+    folder = RunFolder.open(run)
+    found = read_result(folder)
+    check_free(out, folder=to == "folders")
+    kinds = found.probabilities.shape[1]
+    called = read_names(None if names is None else Path(names), kinds, run.resolve().name, progress)
+    try:
+        if to == "folders":
+            plan = plan_folders(folder, found, called, out, link=link, images=images, data=data, progress=progress)
+            with placed(out, folder=True) as path:
+                plan.write(path, progress)
+        else:
+            content = (
+                onnx_bytes(folder, called, network, progress)
+                if to == "onnx"
+                else (csv_bytes if to == "csv" else jsonl_bytes)(found, called)
+            )
+            with placed(out, folder=False) as path:
+                path.write_bytes(content)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise RunError(
+            f"The export to {out} failed: {error.strerror or error}{where}.",
+            hint="Nothing of it was left there. Mend that, or choose another --out.",
+        ) from error
+    return out
+
+
+__all__ = ["FORMATS", "export_run"]

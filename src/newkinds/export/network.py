@@ -1,0 +1,185 @@
+"""The network with what tells the kinds behind it, as an ONNX file for programs without newkinds or torch.
+
+The input `images` is float32 (N, C, H, W) in [0, 1], for any N, with the C, H and W of the run; after embeddings it is
+(N, d). The output `p` is p(k|i), float32 (N, K): what `predict` says among the new kinds. The mean and the deviation of
+the pixels are inside. The metadata says what has to be known beside that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from newkinds.errors import DataError, NumericsError, UsageError
+from newkinds.networks import ClusteringNetwork, SoftmaxNetwork
+from newkinds.predict import MODEL
+from newkinds.progress import Progress
+from newkinds.runs import RunFolder
+from newkinds.runs.weights import clustering_from_bytes
+from newkinds.version import __version__
+
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+LARGEST_DIFFERENCE = 1e-4  # of a probability between the file and the network
+_TRIED = (1, 5)  # how many pictures are given to both: the file takes any number
+
+
+class Probabilities(nn.Module):
+    """Pictures float32 (N, C, H, W) in [0, 1] to p(k|i), float32 (N, K)."""
+
+    def __init__(self, model: ClusteringNetwork | SoftmaxNetwork) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return p(k|i)."""
+        log_p: Tensor = self.model(images)
+        return log_p.exp()
+
+
+def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progress: Progress) -> bytes:
+    """Return a run's network as an ONNX file that has been compared with it.
+
+    called: the name of each kind. network: as in `newkinds.predict.predict`.
+    """
+    onnx, runtime = _packages()
+    if not (run.path / MODEL).is_file():
+        raise UsageError(
+            f"The run in {run.path}, by the method {run.settings.method!r}, keeps no network.",
+            hint="Use --to csv, jsonl or folders. After lsc and lpnmf there is none: discover with another --method.",
+        )
+    model, _, _ = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL), admitted=network)
+    if model.kinds != len(called):
+        raise DataError(
+            f"{run.path / MODEL} tells {model.kinds} kinds apart, the run has {len(called)}.",
+            hint="Run `newkinds discover` again with another --out.",
+        )
+    module = Probabilities(model.float()).eval()
+    with progress.step("Writing the network", 2) as step:
+        proto = _converted(module, _pictures(model, 2))
+        _without_traces(proto.graph)
+        _describe(onnx, proto, run, model, called)
+        content: bytes = proto.SerializeToString(deterministic=True)
+        step.advance()
+        _compare(runtime, content, module, model)
+        step.advance()
+    return content
+
+
+def _packages() -> tuple[Any, Any]:
+    """Return the modules onnx and onnxruntime."""
+    onnx, _, runtime = map(_imported, PACKAGES)
+    return onnx, runtime
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # beside a numpy or protobuf of another age they raise what they like
+        raise UsageError(
+            f"An ONNX file needs {name}, which cannot be imported: {type(error).__name__}: {error}.",
+            hint="Install it with: pip install 'newkinds[onnx]'",
+        ) from error
+
+
+def _pictures(model: ClusteringNetwork | SoftmaxNetwork, number: int) -> Tensor:
+    """Return made-up pictures, or embeddings, of the shape that a model takes."""
+    network = model.network
+    shape = (network.channels,) if network.size == 1 else (network.channels, network.size, network.size)
+    values = np.random.default_rng(0).random((number, *shape), dtype=np.float32)
+    return torch.from_numpy(values)
+
+
+def _converted(module: Probabilities, example: Tensor) -> Any:
+    """Return the network as onnx.ModelProto, by the exporter of torch that traces with torch.export.
+
+    The older one (dynamo=False) knows neither a resize without aliasing nor pooling to a side that does not divide.
+    """
+    try:
+        with _silence():
+            program = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                input_names=["images"],
+                output_names=["p"],
+                dynamic_shapes=({0: torch.export.Dim("N")},),
+                verbose=False,
+            )
+    except Exception as error:  # the exporter, and a network from elsewhere, raise what they like
+        text = " ".join(str(error).split())
+        raise DataError(
+            f"The network {module.model.network.name!r} cannot be written as ONNX by torch {torch.__version__}: "
+            f"{type(error).__name__}: {text[:300]}",
+            hint="Another version of torch or onnxscript may do it, or discover with another --network.",
+        ) from error
+    assert program is not None
+    return program.model_proto
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the exporter's words on torchvision and on its own insides from the user."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _without_traces(graph: Any) -> None:
+    """Take out in whose files each step was traced: that is nobody's business, and differs from place to place."""
+    for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs:
+                _without_traces(inner)
+
+
+def _describe(
+    onnx: Any, proto: Any, run: RunFolder, model: ClusteringNetwork | SoftmaxNetwork, called: Sequence[str]
+) -> None:
+    network = model.network
+    about = {
+        "kinds": str(len(called)),
+        "names": json.dumps(list(called), ensure_ascii=False),
+        "size": str(network.size),
+        "channels": str(network.channels),
+        "version": __version__,
+        "run": run.path.resolve().name,
+        "method": run.settings.method,
+        "network": network.name,
+        "fit": run.settings.images.fit,
+    }
+    onnx.helper.set_model_props(proto, about)
+    proto.producer_name, proto.producer_version = "newkinds", __version__
+    proto.doc_string = "images: float32 pixels in [0, 1]. p: the probability of each kind, in the order of `names`."
+
+
+def _compare(runtime: Any, content: bytes, module: Probabilities, model: ClusteringNetwork | SoftmaxNetwork) -> None:
+    """Raise an error if the file does not say what the network says."""
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for number in _TRIED:
+        images = _pictures(model, number)
+        (theirs,) = session.run(["p"], {"images": images.numpy()})
+        with torch.inference_mode():
+            difference = float(np.abs(theirs - module(images).numpy()).max())
+        if not difference <= LARGEST_DIFFERENCE:
+            raise NumericsError(
+                f"The ONNX file would differ from the network by up to {difference:.2g} in a probability; "
+                f"{LARGEST_DIFFERENCE:g} is allowed.",
+                hint="Try another version of torch, onnxscript or onnxruntime.",
+            )

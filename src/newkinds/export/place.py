@@ -1,0 +1,114 @@
+"""A target that is either whole or not there, and never written over."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from newkinds.errors import RunError, UsageError
+from newkinds.runs.files import TEMPORARY, digest, sync_folder
+
+
+def check_free(out: Path, *, folder: bool) -> None:
+    """Raise an error if something is at `out`, but for an empty folder where a folder is to come, or nothing can be."""
+    target = Path(os.path.abspath(out))
+    if os.path.lexists(target) and not (folder and _is_empty_folder(target)):
+        what = "is not empty" if target.is_dir() and not target.is_symlink() else "exists"
+        raise UsageError(f"{out} {what}, and an export overwrites nothing.", hint="Choose another --out.")
+    above = target.parent
+    while not os.path.lexists(above):
+        above = above.parent
+    if not above.is_dir():
+        raise UsageError(f"{out} cannot be written: {above} is not a folder.", hint="Choose another --out.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"{out} cannot be written: permission denied for {above}.", hint="Choose another --out.")
+
+
+@contextmanager
+def placed(out: Path, *, folder: bool) -> Iterator[Path]:
+    """Yield a path beside `out` to write a file or a folder to, and move what is there into place at the end.
+
+    If the block fails, nothing of it stays, nor of the folders made for it. What a killed export left beside `out` is
+    cleared away by the next one to the same place.
+    """
+    target = Path(os.path.abspath(out))
+    made = _make_folders(target.parent)
+    # Not out's own name with something before it: that may be as long as a name can be.
+    work = target.with_name(f"{TEMPORARY}newkinds-{digest(os.fsencode(target.name))[:16]}")
+    done = False
+    try:
+        work.mkdir(exist_ok=True)
+        lock = _lock(work, out)
+        try:
+            _clear(work)
+            yield work / "new"
+            _move(work / "new", target, folder)
+            done = True
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+            os.close(lock)
+    finally:
+        for path in [] if done else made:
+            with suppress(OSError):  # somebody may have put something there
+                path.rmdir()
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not os.listdir(path)
+
+
+def _make_folders(path: Path) -> list[Path]:
+    """Make a folder and those above it; return the ones that were not there, the lowest first."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+    return missing
+
+
+def _lock(work: Path, out: Path) -> int:
+    """Return an open lock that a process which is killed lets go of."""
+    lock = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.stat(work / "lock"), os.fstat(lock)):
+            return lock
+    except (BlockingIOError, FileNotFoundError):  # held, or done and cleared away in this very moment
+        pass
+    os.close(lock)
+    raise RunError(f"Another process is exporting to {out}.", hint="Wait for it, or choose another --out.")
+
+
+def _clear(work: Path) -> None:
+    for path in work.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()
+
+
+def _move(new: Path, target: Path, folder: bool) -> None:
+    """Give what is whole its name, unless somebody has put something there meanwhile."""
+    if folder:
+        os.sync()  # once for all files: one by one takes as long as writing them
+        os.rename(new, target)  # replaces an empty folder and nothing else
+    else:
+        with new.open("rb") as file:
+            os.fsync(file.fileno())
+        try:
+            os.link(new, target)  # unlike a rename it fails where something is
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+            os.rename(new, target)
+    with suppress(OSError):  # it is there, whole
+        sync_folder(target.parent)

@@ -1,0 +1,52 @@
+"""A line a picture: its kind, how sure that is, and what else it could be."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from newkinds.result import Discovery
+
+COLUMNS = ("path", "kind", "name", "probability", "runner_up", "runner_up_name", "runner_up_probability")
+
+
+def csv_bytes(found: Discovery, called: Sequence[str]) -> bytes:
+    """Return a CSV table with COLUMNS. called: the name of each kind."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for _, row in _rows(found, called):
+        writer.writerow(f"{value:.6f}" if isinstance(value, float) else value for value in row.values())
+    return buffer.getvalue().encode()
+
+
+def jsonl_bytes(found: Discovery, called: Sequence[str]) -> bytes:
+    """Return a JSON object a line with COLUMNS and "probabilities", those of all kinds by their numbers.
+
+    The numbers are those of the run to the last bit of float32.
+    """
+    buffer = io.StringIO()
+    for item, row in _rows(found, called):
+        values = {key: _exact(value) if isinstance(value, float) else value for key, value in row.items()}
+        values["probabilities"] = [_exact(p) for p in found.probabilities[item].tolist()]
+        buffer.write(json.dumps(values, ensure_ascii=False) + "\n")
+    return buffer.getvalue().encode()
+
+
+def _rows(found: Discovery, called: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each picture and its values by COLUMNS; there is no runner-up where there is one kind."""
+    for item, (path, row) in enumerate(zip(found.names, found.probabilities, strict=True)):
+        first, *others = np.argsort(-row, kind="stable")[:2].tolist()
+        values: list[Any] = [path, first, called[first], float(row[first])]
+        values += [others[0], called[others[0]], float(row[others[0]])] if others else [None, None, None]
+        yield item, dict(zip(COLUMNS, values, strict=True))
+
+
+def _exact(probability: float) -> float:
+    """Return a float32 with as many digits as it takes to read the same float32 again."""
+    return float(f"{probability:.9g}")
