@@ -14,6 +14,7 @@ from newkinds.bench import TABLES, Where, bench, measure, render
 from newkinds.bench.measure import Cell, cells, opened, settings_of
 from newkinds.bench.setups import OURS, SETUPS
 from newkinds.bench.tables import Row
+from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError
 from publishers import write_cifar10, write_omniglot
 
@@ -176,3 +177,10 @@ def test_a_network_from_elsewhere_takes_the_place_of_f(
     assert name == "cifar10-all-2-each--kmeans--k-true--ours-elsewhere_build--0"
     found = json.loads((where.results / f"{name}.json").read_text())
     assert (found["known"], found["kinds"], found["f"]) == ("cifar10:labelled", 10, {"network": network})
+
+
+def test_parts_are_those_of_the_data_sets(tmp_path: Path) -> None:
+    for setup in SETUPS.values():
+        for part in (setup.known, setup.counted_with, *setup.unsorted):
+            with pytest.raises(DataError):  # there is no data; a part that is not known would be a UsageError
+                named(part, data=tmp_path)

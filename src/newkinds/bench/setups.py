@@ -92,7 +92,7 @@ SETUPS = {
             "imagenet",
             "ImageNet",
             "imagenet:labelled",
-            ("imagenet:A", "imagenet:B", "imagenet:C"),
+            tuple(f"imagenet:unlabelled-{letter}" for letter in "abc"),
             "imagenet:labelled",
             whole=30_000,
         ),
