@@ -18,7 +18,15 @@ def main() -> None:
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     with tempfile.TemporaryDirectory() as profile:
-        for flag in ("headless=new", "no-sandbox", "disable-gpu", "window-size=1180,1480", f"user-data-dir={profile}"):
+        for flag in (
+            "headless=new",
+            "no-sandbox",
+            "disable-gpu",
+            "enable-unsafe-swiftshader",  # WebGL without a graphics card
+            "hide-scrollbars",
+            "window-size=1180,1480",
+            f"user-data-dir={profile}",
+        ):
             options.add_argument(f"--{flag}")
         browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
         try:

@@ -13,8 +13,9 @@ from newkinds.clustering import kmeans
 from newkinds.evaluate import Scores, score
 from newkinds.images.imageset import ImageSet
 from newkinds.material import Moment
+from newkinds.predict import MODEL
 from newkinds.progress import QUIET, Progress
-from newkinds.report import ReportData, write_report
+from newkinds.report import ReportData, nearest_known, write_report
 from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 from newkinds.runs.weights import from_bytes, to_bytes
@@ -85,6 +86,9 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
         flat = {name: scores["discovered"][name] for name in shown} | {"kmeans_acc": scores["kmeans"]["acc"]}
     probabilities = run.get_array(PROBABILITIES)
+    near = None  # lsc and lpnmf leave no model
+    if run.has(MODEL):
+        near = nearest_known(run.get(MODEL), str(run.path / MODEL), unsorted, probabilities, run.settings.seed)
     return ReportData(
         title=run.path.resolve().name,
         names=unsorted.names,
@@ -102,6 +106,8 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         skipped=unsorted.skipped,
         known_classes=tuple(run.get_json(KNOWN)),
         choice=run.get_json(CHOICE) if run.has(CHOICE) else None,
+        moments=tuple(read_moments(run)),
+        nearest_known=near,
     )
 
 

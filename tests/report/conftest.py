@@ -1,9 +1,8 @@
-"""Made-up runs to report on, and a real browser to look at the page with."""
+"""A real browser to look at the page with, and a real run."""
 
 from __future__ import annotations
 
 import base64
-import colorsys
 import io
 import json
 import shutil
@@ -14,82 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_up_runs import NASTY, MakeData, build, flat_colours
 from numpy.typing import NDArray
 from PIL import Image
 
-from newkinds.count import Count, Point
-from newkinds.images.imageset import Skipped
-from newkinds.report import ReportData
-
-MakeData = Callable[..., ReportData]
-
-NASTY = (
-    "</script><img src=x onerror=alert(1)>",
-    "<!--<script>",
-    "\"quotes\" & 'more' &amp; {{ 7 * 7 }}",
-    "line\nbreak\r\ttab\x00null",
-    "\u202egnp.exe and \u2066isolate",
-    "שלום עולם.png",
-    "bad bytes \udcff\udc80.png",
-    "\u2028separators\u2029",
-    "👩‍🔬 café ﷽.jpg",
-    "very/" + "long-" * 60 + "name.png",
-)
-
-
-def flat_colours(n: int, side: int = 8) -> NDArray[np.uint8]:
-    """Return (n, 3, side, side): each picture one colour of its own."""
-    colours = [colorsys.hsv_to_rgb(i / n, 0.5 + 0.5 * (i % 2), 0.55 + 0.4 * (i % 3) / 2) for i in range(n)]
-    flat = np.rint(np.asarray(colours) * 255).astype(np.uint8)
-    return np.ascontiguousarray(np.broadcast_to(flat[:, :, None, None], (n, 3, side, side)))
-
-
-def history(truth: bool) -> list[dict[str, Any]]:
-    """Return the records of a short run."""
-    records: list[dict[str, Any]] = [
-        {"stage": "pretrain", "epoch": e, "loss": 2 * 0.7**e, "held_out_accuracy": 1 - 0.8**e} for e in range(8)
-    ]
-    for e in range(12):
-        record = {"stage": "discover", "phase": "warmup" if e < 4 else "main", "epoch": e, "changed": 0.4 * 0.6**e}
-        record |= {"loss": 0.5 * 0.8**e, "kl": 0.3 * 0.8**e, "consistency": 0.2 * 0.8**e}
-        records.append(record | ({"acc": 0.9 - 0.3 * 0.7**e} if truth else {}))
-    return records
-
-
-def build(
-    n: int = 60, k: int = 4, *, pictures: bool = True, with_truth: bool = True, seed: int = 0, **more: Any
-) -> ReportData:
-    """Return a run over n pictures in k well separated kinds."""
-    rng = np.random.default_rng(seed)
-    kinds = np.arange(n, dtype=np.int64) % k
-    logits = rng.normal(size=(n, k))
-    logits[np.arange(n), kinds] += 4
-    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    fields: dict[str, Any] = {
-        "title": "a made-up run",
-        "names": tuple(f"unsorted/{i:05d}.png" for i in range(n)),
-        "pixels": flat_colours(n) if pictures else None,
-        "kinds": kinds,
-        "probabilities": probabilities.astype(np.float32),
-        "features": (rng.normal(size=(k, 6))[kinds] * 6 + rng.normal(size=(n, 6))).astype(np.float32),
-        "truth": tuple(f"class {kind}" for kind in kinds) if with_truth else None,
-        "history": history(with_truth),
-        "count": counted(k),
-        "scores": {"acc": 0.93, "nmi_geometric": 0.871, "ari": 0.852, "kmeans_acc": 0.8} if with_truth else None,
-        "settings": {"variant": "pi", "discover": {"epochs": 60, "rates": [0.1, 0.01], "augment": {"flip": False}}},
-        "seed": seed,
-        "version": "1.2.3",
-        "skipped": (Skipped("broken.png", "the file ends early"),),
-        "known_classes": ("cat", "dog"),
-    }
-    return ReportData(**(fields | more))
-
-
-def counted(k: int) -> dict[str, Any]:
-    """Return what Algorithm 2 might have found."""
-    curve = [Point(i, 1 / (1 + abs(i - k)), 0.02, 0.2 - 0.01 * abs(i - k - 1), 0.005, float(i)) for i in range(9)]
-    remarks = ("The curves are <made up>.",)
-    return Count(k, k - 1, k + 2, 0.8, k, k + 1, k, (k,) * 10, tuple(curve), 0.0, remarks).to_dict()
+from newkinds.report import write_report
 
 
 class Screen:
@@ -138,6 +66,20 @@ class Screen:
         x, y = self.run(script, point)
         return x, y
 
+    def drag(self, path: list[tuple[float, float]], modifiers: int = 0) -> None:
+        """Press the mouse at the first place, move it along and let go at the last; modifiers: 8 is Shift."""
+        self.mouse("mousePressed", *path[0], button="left", clickCount=1, modifiers=modifiers)
+        for place in path[1:]:
+            self.mouse("mouseMoved", *place, button="left", modifiers=modifiers)
+        self.mouse("mouseReleased", *path[-1], button="left", clickCount=1, modifiers=modifiers)
+        self.painted()
+
+    def set(self, element: str, value: Any, event: str) -> None:
+        """Give a field a value as a person would, with the event that tells the page."""
+        script = """const e = document.getElementById(arguments[0]); e.value = arguments[1];
+            e.dispatchEvent(new Event(arguments[2], {bubbles: true}))"""
+        self.run(script, element, value, event)
+
     def hover(self, point: int) -> None:
         self.mouse("mouseMoved", *self.place(point))
         self.painted()
@@ -170,7 +112,9 @@ class Screen:
         path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]))
 
     def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser")]
+        """Return what the browser's console says, but for remarks of its software WebGL on its own speed."""
+        messages = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [message for message in messages if "GL Driver Message" not in message]
 
     def requests(self) -> list[str]:
         """Return the address of everything that the browser asked for, but for the parts of its own first page."""
@@ -219,6 +163,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "headless=new",
         "no-sandbox",
         "disable-gpu",
+        "enable-unsafe-swiftshader",  # WebGL without a graphics card; the page is our own
         "disable-quic",
         "no-first-run",
         "disable-background-networking",
@@ -236,7 +181,35 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         driver.quit()
 
 
+@pytest.fixture(scope="session")
+def pages(make_data: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that writes a report once for each set of arguments."""
+    made: dict[str, Path] = {}
+
+    def page(name: str, *args: Any, **kwargs: Any) -> Path:
+        if name not in made:
+            made[name] = write_report(make_data(*args, **kwargs), tmp_path_factory.mktemp(name))
+        return made[name]
+
+    return page
+
+
 @pytest.fixture
 def open_page(browser: Any) -> Callable[[Path], Screen]:
     """Return a function that opens a page from disk."""
     return lambda page: Screen(browser, page)
+
+
+@pytest.fixture(scope="session")
+def real_run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a small real run, with its page."""
+    import newkinds as nk
+
+    changes = {
+        "pretrain": {"epochs": 3},
+        "discover": {"warmup_epochs": 2, "epochs": 6, "moments": 3, "settled": 0},
+        "network": "vgg6-4-2-slim",
+    }
+    out = tmp_path_factory.mktemp("real") / "run"
+    nk.discover(photos / "known", photos / "unsorted", out=out, kinds=3, truth="folders", settings=changes)
+    return out

@@ -40,11 +40,11 @@ def test_kinds_by_hand(make_data: Any) -> None:
     first, second, third = summarise_kinds(data)
     assert (first.size, first.share, first.doubtful) == (3, 0.75, 1)
     assert first.confidence == pytest.approx((0.9 + 0.4 + 0.6) / 3)
-    assert [pick.item for pick in first.certain_picks] == [0, 3]
+    assert sorted(pick.item for pick in first.central_picks) == [0, 3]
     assert [(pick.item, pick.runner_up) for pick in first.doubtful_picks] == [(1, 1)]
     assert first.truths == (("a", pytest.approx(2 / 3)), ("b", pytest.approx(1 / 3)))
     assert second.doubtful_picks == ()
-    assert (third.size, third.confidence, third.certain_picks) == (0, None, ())
+    assert (third.size, third.confidence, third.central_picks) == (0, None, ())
 
 
 def test_runner_up_is_another_kind(make_data: Any) -> None:
@@ -59,4 +59,21 @@ def test_runner_up_is_another_kind(make_data: Any) -> None:
 def test_one_kind_has_no_runner_up(make_data: Any) -> None:
     data = make_data(5, 1)
     assert (runners_up(data)[0] == -1).all()
-    assert summarise_kinds(data)[0].certain_picks[0].runner_up is None
+    assert summarise_kinds(data)[0].central_picks[0].runner_up is None
+
+
+def test_central_doubtful_and_border_pictures(make_data: Any) -> None:
+    own = np.array([0.99, 0.98, 0.97, 0.6, 0.55, 0.5, 0.5, 0.5, 0.5, 0.96, 0.95, 0.94], dtype=np.float32)
+    p = np.stack([own, (1 - own) * 0.9, (1 - own) * 0.1], axis=1)
+    p[3] = [0.6, 0.2, 0.2]  # as sure as 4, nearly, but not between two kinds
+    features = np.abs(np.arange(12, dtype=np.float32) - 10)[:, None]
+    data = make_data(12, 3, kinds=np.zeros(12, dtype=np.int64), probabilities=p, features=features, pictures=False)
+    kind = summarise_kinds(data)[0]
+    assert [pick.item for pick in kind.doubtful_picks] == [5, 6, 7, 8, 4]
+    middle = features.mean()
+    distances = [abs(features[pick.item, 0] - middle) for pick in kind.central_picks]
+    assert distances == sorted(distances)
+    rest = {pick.item for pick in kind.central_picks} | {4, 5, 6, 7, 8}
+    assert {pick.item for pick in kind.border_picks}.isdisjoint(rest)
+    margins = [pick.probability - pick.runner_up_probability for pick in kind.border_picks]
+    assert margins == sorted(margins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from newkinds.report.embedding_map import make_map, thin
+from newkinds.report.embedding_map import make_map, thin, thin_places
 
 
 def blobs(n: int, width: int = 8, k: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -81,3 +81,32 @@ def test_threads_do_not_matter() -> None:
     options = {"neighbors": "exact", "negative_gradient_method": "bh", "n_iter": 50, "early_exaggeration_iter": 50}
     one, two = (np.asarray(TSNE(n_jobs=jobs, random_state=0, **options).fit(features)) for jobs in (1, 2))
     assert np.array_equal(one, two)
+
+
+def test_the_rest_lie_beside_their_neighbours() -> None:
+    features, kinds = blobs(400)
+    found = make_map(features, kinds, 0, sample=120)
+    assert found.sampled == 120
+    assert found.first.sum() == 120
+    assert len(found.items) == 400
+    middles = np.stack([np.median(found.places[found.first & (kinds == k)], axis=0) for k in range(3)])
+    nearest = np.linalg.norm(found.places[:, None] - middles, axis=2).argmin(axis=1)
+    assert (nearest == kinds).mean() > 0.98
+    assert ((found.places >= 0) & (found.places <= 1)).all()
+    again = make_map(features, kinds, 0, sample=120)
+    assert np.array_equal(found.places, again.places)
+
+
+def test_dense_places_are_thinned_first() -> None:
+    rng = np.random.default_rng(0)
+    dense, thinly = rng.uniform(0.5, 0.52, (5_000, 2)), rng.uniform(0, 0.4, (300, 2))
+    places = np.concatenate([dense, thinly])
+    first = np.zeros(len(places), dtype=bool)
+    first[:200] = True
+    kept = thin_places(places, first, 0, 1_000)
+    assert len(kept) == 1_000
+    assert (np.diff(kept) > 0).all()
+    assert (kept >= 5_000).sum() == 300
+    assert (kept < 200).sum() == 200
+    assert np.array_equal(kept, thin_places(places, first, 0, 1_000))
+    assert np.array_equal(thin_places(places, first, 0, 6_000), np.arange(5_300))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_up_runs import near_known
 
 from newkinds.errors import RunError
 from newkinds.images.imageset import Skipped
@@ -159,7 +160,7 @@ def test_an_empty_kind_is_said(make_data: Any, tmp_path: Path) -> None:
 def test_thinned_map_says_so(make_data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small, few = content.make_map, content.make_sprites
     monkeypatch.setattr(content, "make_map", lambda *a, **k: small(*a, **k, limit=50))
-    monkeypatch.setattr(content, "make_sprites", lambda *a: few(*a, limit=45))
+    monkeypatch.setattr(content, "make_sprites", lambda *a, **k: few(*a, **k, limit=45))
     _, reader, payload = write(make_data(90, 2), tmp_path)
     assert "50 of 90 pictures" in reader.text
     missing = sum(place is None for place in payload["points"]["sprite"])
@@ -212,3 +213,90 @@ def test_other_peoples_files_are_not_replaced(make_data: Any, tmp_path: Path) ->
     assert (tmp_path / "index.html").read_text() == "<h1>my site</h1>"
     with pytest.raises(RunError, match="is a file"):
         write_report(make_data(10, 2), tmp_path / "index.html")
+
+
+def said(data: Any, out: Path) -> str:
+    """Return the page's text, with single spaces."""
+    return " ".join(write(data, out)[1].text.split())
+
+
+def test_headline_says_how_many_and_how_sure(make_data: Any, tmp_path: Path) -> None:
+    data = make_data(60, 4)
+    text = said(data, tmp_path)
+    assert "3 to 6 with 80% confidence" in text
+    share = (data.confidence >= 0.5).mean()
+    assert f"{share:.1%} of the pictures are surer of their kind than of all others together" in text
+    assert "Look first at" in text
+    given = said(make_data(60, 4, count=None), tmp_path)
+    assert "confidence with" not in given
+    assert "to 6 with" not in given
+
+
+def test_other_numbers_of_kinds_are_shown(make_data: Any, tmp_path: Path) -> None:
+    data = make_data(60, 4)
+    table = [row.k for row in content.gather(data).alternatives]
+    assert table == [1, 2, 3, 4, 5, 6, 7]
+    text = said(data, tmp_path)
+    assert "4 (chosen)" in text
+    assert "± 2.0%" in text
+    edge = make_data(60, 4)
+    edge.count.update(k_mean=0)
+    assert [(row.k, row.chosen) for row in content.gather(edge).alternatives][:2] == [(0, True), (1, False)]
+    odd = make_data(10, 2)
+    odd.count["curve"][1].update(accuracy=None, index=None)
+    assert "–" in said(odd, tmp_path)
+
+
+def test_mistakes_are_shown_with_names_as_text(make_data: Any, nasty: tuple[str, ...], tmp_path: Path) -> None:
+    truth = tuple(nasty[(i * i) % 5] for i in range(60))
+    _, reader, _ = write(make_data(60, 4, truth=truth), tmp_path)
+    assert "Where it is wrong" in reader.text
+    assert "The largest mistakes" in reader.text
+    assert not any(tag == "img" for tag, _ in reader.tags)
+    assert {"wrong"} <= {attributes.get("id") for _, attributes in reader.tags}
+    without = write(make_data(60, 4, with_truth=False), tmp_path)[1]
+    assert "Where it is wrong" not in without.text
+
+
+def test_the_nearest_known_kind_is_named(make_data: Any, tmp_path: Path) -> None:
+    _, reader, payload = write(make_data(60, 4, nearest_known=near_known(60, 4)), tmp_path)
+    assert reader.text.count("Nearest known kind") == 4
+    assert payload["known"] == ["cat", "dog"]
+    assert payload["points"]["known"][:4] == [0, 1, 0, 1]
+    assert "1 picture lies more than 2 times as far" in " ".join(reader.text.split())
+    _, reader, payload = write(make_data(60, 4), tmp_path)
+    assert "Nearest known kind" not in reader.text
+    assert payload["points"]["known"] is None
+
+
+def test_moments_become_a_slider_and_panels(make_data: Any, tmp_path: Path) -> None:
+    _, reader, payload = write(make_data(40, 3, with_moments=True), tmp_path)
+    assert payload["frames"]["epoch"] == [0, 4, 8]
+    assert len(payload["frames"]["x"][0]) == len(payload["frames"]["points"]) == 40
+    panels = [a for tag, a in reader.tags if tag == "img"]
+    assert [panel["alt"] for panel in panels[:3]] == ["P at the start", "Q at the start", "P after epoch 4"]
+    assert all((panel["src"] or "").startswith("data:image/png;base64,") for panel in panels)
+    assert "map-epoch" in {a.get("id") for _, a in reader.tags}
+    _, reader, payload = write(make_data(40, 3), tmp_path)
+    assert payload["frames"] is None
+    assert "map-epoch" not in {a.get("id") for _, a in reader.tags}
+
+
+def test_pictures_that_are_there_twice_are_shown(make_data: Any, flat: Any, tmp_path: Path) -> None:
+    pixels = flat(40)
+    pixels[8] = pixels[1]  # both of kind 1 of 7, as 1 and 8 are
+    pixels[9] = pixels[3]
+    text = said(make_data(40, 7, pixels=pixels), tmp_path)
+    assert "4 pictures in 2 groups with the same pixels" in text
+    assert "in 2 kinds" in text
+    assert "4 pictures that are there more than once" in text
+
+
+def test_sheets_that_no_card_needs_come_later(make_data: Any, tmp_path: Path) -> None:
+    pixels = np.zeros((2_000, 1, 64, 64), dtype=np.uint8)
+    pixels[:, 0, 0, 0] = np.arange(2_000) % 256
+    page, reader, payload = write(make_data(2_000, 2, pixels=pixels), tmp_path)
+    assert len(payload["sprites"]["sheets"]) == 3
+    later = {a["id"] for tag, a in reader.tags if tag == "script" and a.get("type") == "text/plain"}
+    assert later == {"sheet1", "sheet2"}
+    assert page.count("background-image:url(data:image/webp") == 1

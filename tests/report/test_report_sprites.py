@@ -70,3 +70,30 @@ def test_size_keeps_the_aspect(shape: tuple[int, int], size: tuple[int, int]) ->
     sprites = make_sprites(np.full((2, 3, *shape), 77, dtype=np.uint8), np.arange(2))
     assert (sprites.height, sprites.width) == size
     assert np.abs(cut(sprites, 1).astype(int) - 77).max() <= 2
+
+
+def test_the_budget_holds() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (600, 3, 64, 64), dtype=np.uint8)
+    items = np.arange(600)
+    whole = make_sprites(pixels, items)
+    assert (len(whole.places), whole.width) == (600, 64)
+    size = sum(len(sheet.data) for sheet in whole.sheets)
+    half = make_sprites(pixels, items, budget=size // 2)
+    assert 250 < len(half.places) < 350
+    assert list(half.places) == list(range(len(half.places)))
+    assert sum(len(sheet.data) for sheet in half.sheets) < size * 0.55
+    smaller = make_sprites(pixels, items, budget=size // 2, needed=600)
+    assert smaller.width < 64
+    assert len(smaller.places) == 600
+    assert sum(len(sheet.data) for sheet in smaller.sheets) < size * 0.55
+
+
+@pytest.mark.parametrize("side", [8, 64])
+def test_sheets_carry_no_metadata(side: int) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 3, side, side), dtype=np.uint8)
+    sheet = make_sprites(pixels, np.arange(20)).sheets[0]
+    picture = Image.open(io.BytesIO(sheet.data))
+    assert not picture.getexif()
+    assert set(picture.info) <= {"background", "loop", "duration", "timestamp"}
+    for mark in (b"EXIF", b"eXIf", b"XMP ", b"ICCP", b"iCCP", b"tEXt", b"iTXt", b"zTXt", b"tIME"):
+        assert mark not in sheet.data

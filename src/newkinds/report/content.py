@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newkinds.progress import QUIET, Progress
 from newkinds.report import text
 from newkinds.report.curves import Chart, chart_json
 from newkinds.report.data import ReportData
 from newkinds.report.embedding_map import EmbeddingMap, make_map
-from newkinds.report.history import count_charts, training_charts
-from newkinds.report.kinds import DOUBTFUL, KindSummary, runners_up, summarise_kinds
-from newkinds.report.palette import mark
+from newkinds.report.history import Alternative, alternatives, count_charts, training_charts
+from newkinds.report.journey import Journey, heat_uri, make_journey
+from newkinds.report.kinds import DOUBTFUL, KindSummary, Pick, runners_up, summarise_kinds
+from newkinds.report.mistakes import Mistakes, find_mistakes
+from newkinds.report.oddities import Oddities, find_oddities
+from newkinds.report.palette import LIGHT, SHAPES, mark
 from newkinds.report.sprites import Sprites, make_sprites
 
 COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
@@ -58,6 +62,11 @@ class Content:
     on_cards: list[int]
     training: list[Chart]
     count: list[Chart]
+    alternatives: list[Alternative]
+    journey: Journey | None
+    mistakes: Mistakes | None
+    oddities: Oddities
+    picks: dict[int, Pick]
     scores: list[Score]
     settings: list[tuple[str, list[tuple[str, str]]]]
     payload: dict[str, Any]
@@ -80,6 +89,24 @@ class Content:
             return None
         worst = min(used, key=lambda k: k.confidence or 0.0)
         return worst if (worst.confidence or 0.0) < self.mean_confidence - 0.02 or worst.doubtful else None
+
+    @property
+    def sure(self) -> float:
+        """The share of pictures that are surer of their kind than of all others together."""
+        return 1 - self.doubtful / len(self.data)
+
+    @property
+    def confusion_picture(self) -> str:
+        """The confusion matrix as a picture, for one that is too large to be read."""
+        assert self.mistakes is not None
+        return heat_uri(np.sqrt(self.mistakes.shares))
+
+    def nearest_known(self, kind: int) -> tuple[str, float] | None:
+        """Return the known kind nearest to a new one and how far it is, where the run says so."""
+        near = self.data.nearest_known
+        if near is None or near.of_kinds[kind] < 0 or near.of_kinds[kind] >= len(self.data.known_classes):
+            return None
+        return self.data.known_classes[near.of_kinds[kind]], float(near.kind_distances[kind])
 
     @property
     def shown_method(self) -> str:
@@ -108,13 +135,19 @@ class Content:
 def gather(data: ReportData, progress: Progress = QUIET) -> Content:
     """Work out everything the page shows."""
     kinds = summarise_kinds(data)
+    mistakes, oddities = find_mistakes(data), find_oddities(data)
     layout = make_map(data.features, data.kinds, data.seed, progress=progress)
-    on_cards = [pick.item for kind in kinds for pick in (*kind.certain_picks, *kind.doubtful_picks)]
+    journey = make_journey(data.moments, layout, data.kinds, data.confidence, data.seed, progress=progress)
+    on_cards = [p.item for kind in kinds for p in (*kind.central_picks, *kind.doubtful_picks, *kind.border_picks)]
+    on_cards += [item for mistake in (mistakes.largest if mistakes else ()) for item in mistake.items]
+    on_cards = list(dict.fromkeys([*on_cards, *oddities.items]))
     sprites = None
     if data.pixels is not None:
         # Only what the page shows gets a thumbnail; cards come first, should the limit be reached.
-        wanted = list(dict.fromkeys([*on_cards, *layout.items.tolist()]))
-        sprites = make_sprites(data.pixels, np.asarray(wanted, dtype=np.int64))
+        moving = layout.items[journey.points].tolist() if journey else []
+        on_map = [*moving, *layout.items[layout.first].tolist(), *layout.items.tolist()]
+        wanted = np.asarray(list(dict.fromkeys([*on_cards, *on_map])), dtype=np.int64)
+        sprites = make_sprites(data.pixels, wanted, needed=len(on_cards))
     training, count = training_charts(data.history), count_charts(data.count)
     return Content(
         data=data,
@@ -124,15 +157,45 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
         on_cards=on_cards,
         training=training,
         count=count,
+        alternatives=alternatives(data.count),
+        journey=journey,
+        mistakes=mistakes,
+        oddities=oddities,
+        picks=_picks(data, on_cards),
         scores=_scores(data.scores),
         settings=text.flat_settings(data.settings),
         payload={
+            "title": data.title,
             "kinds": [_kind_json(kind) for kind in kinds],
             "points": _points_json(data, layout, sprites),
+            "frames": _frames_json(journey),
+            "known": [text.visible(name) for name in data.known_classes] if data.nearest_known else [],
             "sprites": _sprites_json(sprites),
+            "marks": {"paths": SHAPES, "colours": len(LIGHT)},
             "charts": {chart.key: chart_json(chart) for chart in (*training, *count)},
         },
     )
+
+
+def _picks(data: ReportData, items: list[int]) -> dict[int, Pick]:
+    """Return what is said beside each of these pictures."""
+    second, probability = runners_up(data)
+    own = data.confidence
+    return {i: Pick(i, float(own[i]), int(second[i]) if second[i] >= 0 else None, float(probability[i])) for i in items}
+
+
+def _frames_json(journey: Journey | None) -> dict[str, Any] | None:
+    """Return where some of the map's points lay at each moment, and in which kind they were."""
+    if journey is None or len(journey.frames) < 2:
+        return None
+    grid = [np.rint(frame.places * GRID).astype(int) for frame in journey.frames]
+    return {
+        "points": journey.points.tolist(),
+        "epoch": [frame.epoch for frame in journey.frames],
+        "x": [places[:, 0].tolist() for places in grid],
+        "y": [places[:, 1].tolist() for places in grid],
+        "kind": [frame.kinds.tolist() for frame in journey.frames],
+    }
 
 
 def _scores(scores: dict[str, float] | None) -> list[Score]:
@@ -161,6 +224,8 @@ def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None
     second, second_probability = runners_up(data)
     places = np.rint(layout.places * GRID).astype(int)
     found = [sprites.places.get(i) if sprites else None for i in items.tolist()]
+    truths = sorted({data.truth[i] for i in items}) if data.truth is not None else []
+    truth_number = {name: number for number, name in enumerate(truths)}
     return {
         "grid": GRID,
         "x": places[:, 0].tolist(),
@@ -170,9 +235,23 @@ def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None
         "probability": [text.percent(p) for p in data.confidence[items]],
         "second": second[items].tolist(),
         "second_probability": [text.percent(p) for p in second_probability[items]],
-        "truth": None if data.truth is None else [text.visible(data.truth[i]) for i in items],
+        "percent": np.rint(data.confidence[items] * 100).astype(int).tolist(),
+        "truth": None if data.truth is None else [truth_number[data.truth[i]] for i in items],
+        "truths": [text.visible(name) for name in truths],
+        "known": _known_json(data, items),
         "sprite": [None if place is None else [place.sheet, place.x, place.y] for place in found],
     }
+
+
+def _known_json(data: ReportData, items: NDArray[np.int64]) -> list[int] | None:
+    """Return the nearest known kind of each of these pictures, -1 where it was not looked for; None without any."""
+    near = data.nearest_known
+    if near is None or not len(near.items):
+        return None
+    known = np.full(len(data), -1, dtype=np.int64)
+    known[near.items] = near.of_items
+    found: list[int] = known[items].tolist()
+    return found
 
 
 def _sprites_json(sprites: Sprites | None) -> dict[str, Any] | None:

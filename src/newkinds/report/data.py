@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from newkinds.errors import DataError
 from newkinds.images.imageset import Skipped
+from newkinds.material import Moment
+from newkinds.report.known_kinds import NearestKnown
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may lie before it is no rounding error
 
@@ -32,6 +34,8 @@ class ReportData:
     comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
         "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1]}.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
+    moments: states on the way, the start first; where there are none, the page does without what shows them.
+    nearest_known: how near the known kinds are, where the run has a model.
     """
 
     title: str
@@ -51,6 +55,8 @@ class ReportData:
     known_classes: tuple[str, ...]
     choice: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None
+    moments: tuple[Moment, ...] = ()
+    nearest_known: NearestKnown | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)

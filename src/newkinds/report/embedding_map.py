@@ -1,8 +1,13 @@
-"""The map: t-SNE of the features, two coordinates a picture, the same for the same seed."""
+"""The map: t-SNE of the features, two coordinates a picture, the same for the same seed.
+
+Its cost is bounded: t-SNE sees a sample at most, the other pictures go to where their nearest neighbours among it lie,
+and where too many lie together, only some of them are shown.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,19 +16,31 @@ from numpy.typing import NDArray
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, key, one_thread
 
-MAX_POINTS = 5_000  # about 20 s on one core; above it, the map is of a sample
+SAMPLE = 5_000  # pictures that t-SNE sees, about 20 s on one core
+MAX_POINTS = 20_000  # on the page
+CELLS = 128  # the map is cut into so many by so many, to see where points lie densely
+NEIGHBOURS = 5  # that say where a picture outside the sample goes
+CLOSE = 0.05  # of the map's side: neighbours farther away than this from the nearest have no say
 WIDE = 50  # features wider than this go through PCA first, as t-SNE's authors do
 PERPLEXITY = 30.0
 EXAGGERATED, ITERATIONS = 150, 300  # openTSNE's 250 + 500 take nearly twice as long for 2 % less divergence
+# From places that are nearly right fewer iterations are enough: how many, with what exaggeration and momentum.
+FOLLOWING = ((50, 4.0, 0.5), (100, 1.0, 0.8))
 FEWEST = 4  # t-SNE needs a neighbourhood: perplexity 1 takes 3 neighbours
 
 
 @dataclass(frozen=True)
 class EmbeddingMap:
-    """Where the pictures lie: `items` (M,) are row numbers, rising; `places` (M, 2) float64 in [0, 1], aspect kept."""
+    """Where the pictures lie: `items` (M,) are row numbers, rising; `places` (M, 2) float64 in [0, 1], aspect kept.
+
+    sampled: how many pictures t-SNE saw; the others lie where their nearest neighbours among those do.
+    first: (M,) whether a point is one of those.
+    """
 
     items: NDArray[np.int64]
     places: NDArray[np.float64]
+    sampled: int
+    first: NDArray[np.bool_]
 
 
 def make_map(
@@ -32,12 +49,37 @@ def make_map(
     seed: int,
     *,
     limit: int = MAX_POINTS,
+    sample: int = SAMPLE,
     progress: Progress = QUIET,
 ) -> EmbeddingMap:
-    """Lay out (N, c) features of pictures in kinds (N,); where N is above `limit`, those of a sample."""
-    items = thin(kinds, seed, limit)
+    """Lay out (N, c) features of pictures in kinds (N,): t-SNE of `sample` of them at most, `limit` points at most."""
+    chosen = thin(kinds, seed, sample)
     with one_thread():
-        return EmbeddingMap(items, _fit_square(_layout(features[items], seed, progress)))
+        points = _prepared(features, chosen, seed)
+        places = _fit_square(_layout(points[chosen], seed, progress))
+        everywhere = places if len(chosen) == len(features) else _beside(points, chosen, places)
+    first = np.zeros(len(features), dtype=bool)
+    first[chosen] = True
+    items = thin_places(everywhere, first, seed, limit)
+    return EmbeddingMap(items, everywhere[items], len(chosen), first[items])
+
+
+def thin_places(places: NDArray[np.float64], first: NDArray[np.bool_], seed: int, limit: int) -> NDArray[np.int64]:
+    """Return at most `limit` row numbers, rising: all where points (N, 2) lie thinly, some where they lie densely.
+
+    Every cell of a grid may show the same number of points; those of `first` (N,) come before the others there.
+    """
+    n = len(places)
+    if n <= limit:
+        return np.arange(n, dtype=np.int64)
+    cell = np.minimum((places * CELLS).astype(np.int64), CELLS - 1) @ np.array([1, CELLS])
+    order = generator(seed, "report/density").permutation(n)
+    order = order[np.argsort(~first[order], kind="stable")]
+    by_cell = order[np.argsort(cell[order], kind="stable")]
+    starts = np.searchsorted(cell[by_cell], np.arange(CELLS**2))
+    rank = np.empty(n, dtype=np.int64)
+    rank[by_cell] = np.arange(n) - starts[cell[by_cell]]
+    return np.sort(order[np.argsort(rank[order], kind="stable")][:limit])
 
 
 def thin(kinds: NDArray[np.int64], seed: int, limit: int) -> NDArray[np.int64]:
@@ -58,19 +100,66 @@ def thin(kinds: NDArray[np.int64], seed: int, limit: int) -> NDArray[np.int64]:
     return np.sort(order[preferred][:limit])
 
 
-def _layout(features: NDArray[np.float32], seed: int, progress: Progress) -> NDArray[np.float64]:
-    points = features.astype(np.float64)
-    points -= points.mean(axis=0)
-    spread = np.abs(points).max() if points.size else 0.0
-    if len(points) < FEWEST or spread == 0.0:
-        return _ring(len(points))
-    points /= spread  # huge or tiny features must not overflow when squared
-    state = key(seed, "report/map") % 2**32
-    if points.shape[1] > WIDE and len(points) > WIDE:
+def _prepared(features: NDArray[np.float32], chosen: NDArray[np.int64], seed: int) -> NDArray[np.float32]:
+    """Return the features (N, at most WIDE), centred and of a size that can be squared."""
+    middle = features[chosen].astype(np.float64).mean(axis=0)
+    spread = max((float(np.abs(some - middle).max()) for some in _chunks(features)), default=0.0)
+    if spread == 0.0:
+        return np.zeros((len(features), 0), dtype=np.float32)
+    turn = np.eye(features.shape[1])
+    if features.shape[1] > WIDE and len(chosen) > WIDE:
         from sklearn.decomposition import PCA
 
-        points = PCA(WIDE, svd_solver="randomized", random_state=state).fit_transform(points)
-    return _tsne(points, state, progress)
+        pca = PCA(WIDE, svd_solver="randomized", random_state=key(seed, "report/map") % 2**32)
+        turn = pca.fit((features[chosen] - middle) / spread).components_.T
+    # Huge or tiny features must not overflow when squared; many of them as float64 at once would fill the memory.
+    return np.concatenate([((some - middle) / spread @ turn).astype(np.float32) for some in _chunks(features)])
+
+
+def _chunks(features: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+    """Return the features some rows at a time; nothing where they have no columns."""
+    if features.size:
+        for start in range(0, len(features), 8_192):
+            yield features[start : start + 8_192]
+
+
+def _beside(points: NDArray[np.float32], chosen: NDArray[np.int64], places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return places (N, 2) of all points: those of the chosen ones, and for the others the mean of their nearest.
+
+    Of the nearest only those that lie close together on the map count: between two groups there is nothing.
+    """
+    known = points[chosen]
+    norms = np.square(known).sum(axis=1)
+    everywhere = np.empty((len(points), 2))
+    nearest = min(NEIGHBOURS, len(chosen))
+    for start in range(0, len(points), 2_048):
+        some = points[start : start + 2_048]
+        squares = norms - 2 * some @ known.T  # without the own norm, which is the same for all
+        near = np.argpartition(squares, nearest - 1, axis=1)[:, :nearest]
+        distance = np.take_along_axis(squares, near, axis=1) + np.square(some).sum(axis=1, keepdims=True)
+        weight = 1 / np.maximum(distance.astype(np.float64), 1e-12)
+        best = places[near[np.arange(len(near)), weight.argmax(axis=1)]]
+        weight *= np.square(places[near] - best[:, None]).sum(axis=2) <= CLOSE**2
+        mean = (places[near] * weight[:, :, None]).sum(axis=1) / weight.sum(axis=1, keepdims=True)
+        everywhere[start : start + 2_048] = mean
+    everywhere[chosen] = places
+    return everywhere
+
+
+def _layout(points: NDArray[np.float32], seed: int, progress: Progress) -> NDArray[np.float64]:
+    if len(points) < FEWEST or points.shape[1] == 0 or not np.abs(points).max() > 0:
+        return _ring(len(points))
+    return _tsne(points.astype(np.float64), key(seed, "report/map") % 2**32, progress)
+
+
+def follow(points: NDArray[np.float32], places: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Return t-SNE of other features (N, c) of points that lie at places (N, 2) in [0, 1], from there on."""
+    points = _prepared(points, np.arange(len(points)), seed)
+    if len(points) < FEWEST or points.shape[1] == 0:
+        return places
+    start = (places - 0.5) * 2 * np.sqrt(len(points))  # about as wide as t-SNE makes it
+    with one_thread():
+        return _fit_square(_tsne_from(start, points.astype(np.float64), key(seed, "report/follow") % 2**32))
 
 
 def _tsne(points: NDArray[np.float64], state: int, progress: Progress) -> NDArray[np.float64]:
@@ -84,7 +173,7 @@ def _tsne(points: NDArray[np.float64], state: int, progress: Progress) -> NDArra
             step.advance(every)
 
         tsne = TSNE(
-            perplexity=min(PERPLEXITY, (len(points) - 1) / 3),
+            perplexity=_perplexity(points),
             early_exaggeration_iter=EXAGGERATED,
             n_iter=ITERATIONS,
             initialization="pca" if points.shape[1] > 1 else "random",
@@ -97,6 +186,24 @@ def _tsne(points: NDArray[np.float64], state: int, progress: Progress) -> NDArra
         )
         places = np.asarray(tsne.fit(points), dtype=np.float64)
     return places if np.isfinite(places).all() else _ring(len(points))
+
+
+def _tsne_from(start: NDArray[np.float64], points: NDArray[np.float64], state: int) -> NDArray[np.float64]:
+    from openTSNE import TSNEEmbedding
+    from openTSNE.affinity import PerplexityBasedNN
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        near = PerplexityBasedNN(points, _perplexity(points), method="exact", n_jobs=1, random_state=state)
+        embedding = TSNEEmbedding(start, near, negative_gradient_method="bh", n_jobs=1, random_state=state)
+        for iterations, exaggeration, momentum in FOLLOWING:
+            embedding = embedding.optimize(iterations, exaggeration=exaggeration, momentum=momentum)
+    places = np.asarray(embedding, dtype=np.float64)
+    return places if np.isfinite(places).all() else start
+
+
+def _perplexity(points: NDArray[np.float64]) -> float:
+    return min(PERPLEXITY, (len(points) - 1) / 3)
 
 
 def _ring(n: int) -> NDArray[np.float64]:

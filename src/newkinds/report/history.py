@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
 from typing import Any
 
 from newkinds.report.curves import Chart, Guide, Line
 
+NEIGHBOURS = 3  # numbers of clusters below and above the chosen one that are shown
 Records = Sequence[Mapping[str, Any]]
 
 DISCOVERY = ("discover", "kcl", "mcl", "dec")  # stages in which the unsorted pictures get their kinds
@@ -18,6 +20,46 @@ BEFORE = {  # stages that some methods have before that
     "centroids": "Loss of centroid networks",
     "autoencoder": "Loss of the autoencoder",
 }
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """What another number of clusters would have given; accuracy, index or found is None where it was not measured.
+
+    chosen: whether it is the number that the answer comes from.
+    """
+
+    k: int
+    chosen: bool
+    accuracy: float | None
+    accuracy_spread: float | None
+    index: float | None
+    index_spread: float | None
+    found: float | None
+
+
+def alternatives(count: Mapping[str, Any] | None) -> list[Alternative]:
+    """Return the numbers of clusters that were tried around the chosen one, and what they gave."""
+    if count is None or (chosen := _finite(count.get("k_mean"))) is None:
+        return []
+    rows = {int(k): row for row in count.get("curve") or () if (k := _finite(row.get("k"))) is not None}
+    near = sorted(sorted(rows, key=lambda k: (abs(k - chosen), k))[: 2 * NEIGHBOURS + 1])
+
+    def measured(k: int, key: str) -> float | None:
+        return _finite(rows[k].get(key))
+
+    return [
+        Alternative(
+            k,
+            k == chosen,
+            accuracy=measured(k, "accuracy"),
+            accuracy_spread=measured(k, "accuracy_spread"),
+            index=measured(k, "index"),
+            index_spread=measured(k, "index_spread"),
+            found=measured(k, "found"),
+        )
+        for k in near
+    ]
 
 
 def training_charts(history: Records) -> list[Chart]:

@@ -1,4 +1,4 @@
-"""Each kind in a few numbers and pictures: its size, how sure it is, its most and least certain members."""
+"""Each kind in a few numbers and pictures: its size, how sure it is, what is in its middle and at its border."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from newkinds.report.data import ReportData
 
 MANY_KINDS = 20  # above this, cards show half as many pictures
-PICTURES = 10  # of each sort on a card, five in a row
+PICTURES = 10  # in the middle of a kind that a card shows, five in a row; of the other sorts half as many
+FEW_PICTURES = 5  # of the other sorts
+SURE = 0.999  # a picture above this is at no border
 DOUBTFUL = 0.5  # a picture below this is more likely not of its kind
 
 
@@ -27,15 +29,20 @@ class Pick:
 
 @dataclass(frozen=True)
 class KindSummary:
-    """One kind; `confidence` is None for an empty one. `truths` are its most frequent true kinds with their shares."""
+    """One kind; `confidence` is None for an empty one. `truths` are its most frequent true kinds with their shares.
+
+    central_picks: the pictures nearest to the mean of its features; doubtful_picks: those of the least probability;
+    border_picks: of the others, those that nearly went to another kind.
+    """
 
     kind: int
     size: int
     share: float
     confidence: float | None
     doubtful: int
-    certain_picks: tuple[Pick, ...]
+    central_picks: tuple[Pick, ...]
     doubtful_picks: tuple[Pick, ...]
+    border_picks: tuple[Pick, ...]
     truths: tuple[tuple[str, float], ...]
 
 
@@ -68,9 +75,7 @@ def summarise_kinds(data: ReportData) -> list[KindSummary]:
     summaries = []
     for kind in range(data.n_kinds):
         members = np.flatnonzero(data.kinds == kind)
-        falling = members[np.argsort(-confidence[members], kind="stable")]
-        n_certain = min(wanted, (len(falling) + 1) // 2)  # no picture stands in both rows
-        n_doubtful = min(wanted, len(falling) - n_certain)
+        central, doubtful, border = _picks(data, members, confidence, second_probability, wanted)
         summaries.append(
             KindSummary(
                 kind=kind,
@@ -78,12 +83,35 @@ def summarise_kinds(data: ReportData) -> list[KindSummary]:
                 share=len(members) / len(data),
                 confidence=float(confidence[members].mean()) if len(members) else None,
                 doubtful=int((confidence[members] < DOUBTFUL).sum()),
-                certain_picks=tuple(pick(i) for i in falling[:n_certain]),
-                doubtful_picks=tuple(pick(i) for i in falling[::-1][:n_doubtful]),
+                central_picks=tuple(pick(i) for i in central),
+                doubtful_picks=tuple(pick(i) for i in doubtful),
+                border_picks=tuple(pick(i) for i in border),
                 truths=_truths(data, members.tolist()),
             )
         )
     return summaries
+
+
+def _picks(
+    data: ReportData,
+    members: NDArray[np.int64],
+    confidence: NDArray[np.float64],
+    second_probability: NDArray[np.float64],
+    wanted: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most central, the most doubtful and the border pictures of a kind; no picture stands in two rows."""
+    n_central = min(wanted, (len(members) + 1) // 2)
+    rising = members[np.argsort(confidence[members], kind="stable")]
+    n_doubtful = min(FEW_PICTURES, len(members) - n_central)
+    doubtful, left = rising[:n_doubtful], np.sort(rising[n_doubtful:])
+    points = data.features[members].astype(np.float64)
+    points /= max(float(np.abs(points).max(initial=0.0)), 1e-300)  # squares must neither overflow nor vanish
+    away = np.square(points - points.mean(axis=0)).sum(axis=1) if len(members) else np.zeros(0)
+    order = np.argsort(away[np.searchsorted(members, left)], kind="stable")
+    central, left = left[order[:n_central]], np.sort(left[order[n_central:]])
+    margin = confidence[left] - second_probability[left]
+    border = left[np.argsort(margin, kind="stable")][:FEW_PICTURES]
+    return central, doubtful, border[confidence[border] < SURE] if data.n_kinds > 1 else border[:0]
 
 
 def _truths(data: ReportData, members: list[int]) -> tuple[tuple[str, float], ...]:

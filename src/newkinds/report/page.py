@@ -27,7 +27,7 @@ from newkinds.report.palette import mark, palette_css
 
 NAME = "index.html"
 GENERATOR = '<meta name="generator" content="newkinds'  # by this a page is known to be ours to replace
-SCRIPTS = ("base.js", "charts.js", "map.js", "explore.js")
+SCRIPTS = ("base.js", "names.js", "charts.js", "points.js", "map.js", "select.js", "explore.js", "journey.js")
 
 
 def write_report(data: ReportData, out: Path, progress: Progress = QUIET) -> Path:
@@ -78,6 +78,7 @@ def render(shown: Content) -> str:
         style=Markup(style),
         script=Markup(script),
         payload=embed_json(shown.payload),
+        sheets=_later_sheets(shown),
     )
 
 
@@ -88,22 +89,36 @@ def embed_json(value: Any) -> Markup:
 
 
 def _sprite_css(shown: Content) -> str:
-    """Return the rules that show the sheets, and where each picture on a card lies: inline styles are not allowed."""
+    """Return the rules that show the sheets, and where each picture on a card lies: inline styles are not allowed.
+
+    Sheets that only the map needs come later, see `_later_sheets`: a browser would read them before it shows anything.
+    """
     sprites = shown.sprites
     if sprites is None:
         return ""
     rules = [f".thumb{{aspect-ratio:{sprites.width}/{sprites.height}}}"]
     if sprites.pixelated:
         rules.append(".thumb,canvas{image-rendering:pixelated}")
+    later = dict(_later_sheets(shown))
     for i, sheet in enumerate(sprites.sheets):
         size = f"{_share(sheet.width, sprites.width)} {_share(sheet.height, sprites.height)}"
-        rules.append(f".sheet{i}{{background-image:url({sheet.uri});background-size:{size}}}")
+        image = "" if i in later else f"background-image:url({sheet.uri});"
+        rules.append(f".sheet{i}{{{image}background-size:{size}}}")
     for item in shown.on_cards:
         if place := sprites.places.get(item):
             sheet = sprites.sheets[place.sheet]
             x, y = _share(place.x, sheet.width - sprites.width), _share(place.y, sheet.height - sprites.height)
             rules.append(f".p{item}{{background-position:{x} {y}}}")
     return "\n".join(rules)
+
+
+def _later_sheets(shown: Content) -> list[tuple[int, str]]:
+    """Return the sheets that no card needs, with their data: URIs: the script takes them in when they are asked for."""
+    sprites = shown.sprites
+    if sprites is None:
+        return []
+    needed = {sprites.places[item].sheet for item in shown.on_cards if item in sprites.places}
+    return [(i, sheet.uri) for i, sheet in enumerate(sprites.sheets) if i not in needed]
 
 
 def _share(part: int, whole: int) -> str:

@@ -14,6 +14,9 @@ from newkinds.randomness import one_thread
 
 MAX_THUMBNAILS = 20_000
 MAX_SIDE = 64  # of a thumbnail
+SIDES = (64, 48, 32, 24)  # the first at which the thumbnails that must be there fit into the budget
+BUDGET = 7_500_000  # bytes of all sheets; a third more on the page, as text
+TRIED = 200  # thumbnails that are encoded to see how many bytes one takes
 SHEET_SIDE = 2_048  # of a sheet: phones decode this, WebP's limit is 16,383
 PIXEL_ART = 32  # pictures up to this side are shown enlarged, each pixel a square
 LOSSLESS_BYTES = 4_000_000  # of raw pixel art: above this, sheets would outweigh the page
@@ -65,13 +68,28 @@ class Sprites:
         return max(1, MAX_SIDE // max(self.width, self.height))
 
 
-def make_sprites(pixels: NDArray[np.uint8], items: NDArray[np.int64], *, limit: int = MAX_THUMBNAILS) -> Sprites:
-    """Make thumbnails of pictures uint8 (N, C, H, W) at the row numbers `items`, the first `limit` of them."""
+def make_sprites(
+    pixels: NDArray[np.uint8],
+    items: NDArray[np.int64],
+    *,
+    limit: int = MAX_THUMBNAILS,
+    needed: int = 0,
+    budget: int = BUDGET,
+) -> Sprites:
+    """Make thumbnails of pictures uint8 (N, C, H, W) at the row numbers `items`, the first `limit` of them.
+
+    They get smaller until the first `needed` of them fit into the budget of bytes, and those beyond it get none.
+    """
     items = items[:limit]
-    height, width = _thumbnail_size(pixels.shape[2], pixels.shape[3])
+    for side in SIDES:
+        height, width = _thumbnail_size(pixels.shape[2], pixels.shape[3], side)
+        lossless = max(width, height) <= PIXEL_ART and len(items) * height * width * pixels.shape[1] <= LOSSLESS_BYTES
+        each = _bytes_each(pixels, items, height, width, lossless)
+        if each * min(needed, len(items)) <= budget:
+            break
+    items = items[: max(1, int(budget / each))]
     step_x, step_y = width + 2 * BORDER, height + 2 * BORDER
     most = (SHEET_SIDE // step_x) * (SHEET_SIDE // step_y)
-    lossless = max(width, height) <= PIXEL_ART and len(items) * height * width * pixels.shape[1] <= LOSSLESS_BYTES
     sheets: list[Sheet] = []
     places: dict[int, Place] = {}
     for start in range(0, len(items), most):
@@ -82,6 +100,13 @@ def make_sprites(pixels: NDArray[np.uint8], items: NDArray[np.int64], *, limit: 
             row, column = divmod(slot, columns)
             places[item] = Place(len(sheets) - 1, column * step_x + BORDER, row * step_y + BORDER)
     return Sprites(tuple(sheets), places, width, height)
+
+
+def _bytes_each(pixels: NDArray[np.uint8], items: NDArray[np.int64], height: int, width: int, lossless: bool) -> float:
+    """Return how many bytes a thumbnail takes, about: from some of them."""
+    some = items[:: math.ceil(len(items) / TRIED)]
+    columns = min(len(some), SHEET_SIDE // (width + 2 * BORDER))
+    return len(_sheet(thumbnails(pixels[some], height, width), columns, lossless).data) / len(some)
 
 
 def thumbnails(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
@@ -105,8 +130,8 @@ def _areas(old: int, new: int) -> NDArray[np.float64]:
     return np.asarray(cover / cover.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-def _thumbnail_size(height: int, width: int) -> tuple[int, int]:
-    shrink = min(1.0, MAX_SIDE / max(height, width))
+def _thumbnail_size(height: int, width: int, side: int) -> tuple[int, int]:
+    shrink = min(1.0, side / max(height, width))
     return max(1, round(height * shrink)), max(1, round(width * shrink))
 
 

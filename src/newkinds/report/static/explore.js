@@ -1,7 +1,7 @@
 // Hands on the map: pointer, wheel, keyboard, legend, and the tip that shows a picture.
 (() => {
-  const { data, element, say, map } = newkinds;
-  const { points, kinds, sprites } = data;
+  const { data, element, say, map, names, selection, colouring } = newkinds;
+  const { points, sprites, frames } = data;
   const { canvas, size, state } = map;
   const tip = element("tip");
   const picture = element("tip-picture");
@@ -9,14 +9,18 @@
   let dragged = 0;
   let pinch = 0;
   let scrolledAt = -1000;
+  let loop = false; // whether dragging draws one around pictures
 
   function describe(i) {
     const second = points.second[i];
+    const moment = state.moment >= 0 ? frames.kind[state.moment][frames.points.indexOf(i)] : undefined;
+    const known = points.known ? points.known[i] : -1;
     return {
       name: points.name[i],
-      kind: `${kinds[points.kind[i]].name}, ${points.probability[i]}`,
-      second: second < 0 ? "" : `or ${kinds[second].name.toLowerCase()}, ${points.second_probability[i]}`,
-      truth: points.truth ? `in truth: ${points.truth[i]}` : "",
+      kind: `${moment === undefined ? "" : `${names.of(moment)}; in the end `}${names.of(points.kind[i])}, ${points.probability[i]}`,
+      second: second < 0 ? "" : `or ${names.of(second)}, ${points.second_probability[i]}`,
+      known: known < 0 ? "" : `nearest known kind: ${data.known[known]}`,
+      truth: points.truth ? `in truth: ${points.truths[points.truth[i]] || "not said"}` : "",
     };
   }
 
@@ -27,6 +31,7 @@
     const scale = sprites.scale * 2;
     const [sheet, x, y] = place;
     const [width, height] = sprites.sheets[sheet];
+    newkinds.sheet(sheet);
     picture.className = `thumb sheet${sheet}`;
     Object.assign(picture.style, {
       width: `${sprites.width * scale}px`,
@@ -36,16 +41,19 @@
     });
   }
 
+  function tell(i, aloud) {
+    const text = describe(i);
+    showPicture(i);
+    for (const part of ["name", "kind", "second", "known", "truth"]) say(`tip-${part}`, text[part]);
+    if (aloud) element("map-said").textContent = Object.values(text).filter(Boolean).join(", ");
+  }
+  names.watch(() => state.chosen >= 0 && tell(state.chosen, false));
+
   function choose(i, aloud = false) {
     if (i !== state.chosen) {
       state.chosen = i;
       map.redraw();
-      if (i >= 0) {
-        const text = describe(i);
-        showPicture(i);
-        for (const part of ["name", "kind", "second", "truth"]) say(`tip-${part}`, text[part]);
-        if (aloud) element("map-said").textContent = Object.values(text).filter(Boolean).join(", ");
-      }
+      if (i >= 0) tell(i, aloud);
     }
     tip.hidden = i < 0;
     if (i >= 0) placeTip();
@@ -80,6 +88,7 @@
     canvas.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, place(event));
     dragged = 0;
+    state.lasso = (loop || event.shiftKey) && fingers.size === 1 ? [place(event)] : null;
     if (fingers.size === 2) pinch = gap();
   });
 
@@ -91,7 +100,10 @@
       return;
     }
     fingers.set(event.pointerId, [px, py]);
-    if (fingers.size === 2) {
+    if (state.lasso) {
+      state.lasso.push([px, py]);
+      map.redraw();
+    } else if (fingers.size === 2) {
       const [a, b] = [...fingers.values()];
       map.zoomAt((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, gap() / pinch);
       pinch = gap();
@@ -99,13 +111,20 @@
       map.moveBy(px - from[0], py - from[1]);
     }
     dragged += Math.hypot(px - from[0], py - from[1]);
-    canvas.classList.toggle("moving", dragged > 4);
+    canvas.classList.toggle("moving", dragged > 4 && !state.lasso);
     moved();
   });
 
   function lift(event) {
     if (!fingers.delete(event.pointerId)) return;
     canvas.classList.remove("moving");
+    const { lasso } = state;
+    state.lasso = null;
+    if (lasso && dragged >= 6) {
+      if (event.type === "pointerup") selection.around(lasso);
+      map.redraw();
+      return;
+    }
     if (event.type === "pointerup" && dragged < 6) choose(map.nearest(...place(event), 24));
   }
   canvas.addEventListener("pointerup", lift);
@@ -133,8 +152,8 @@
   function step(dx, dy) {
     let best = -1;
     let least = Infinity;
-    for (let i = 0; i < map.n; i += 1) {
-      if (i === state.chosen || (state.kind >= 0 && points.kind[i] !== state.kind)) continue;
+    for (const i of map.present()) {
+      if (i === state.chosen || !map.alight(i)) continue;
       const [ax, ay] = [map.x[i] - map.x[state.chosen], map.y[i] - map.y[state.chosen]];
       const ahead = ax * dx + ay * dy;
       const aside = Math.abs(ax * dy) + Math.abs(ay * dx);
@@ -157,6 +176,7 @@
     } else if (event.key === "+" || event.key === "=") map.zoomAt(...(state.chosen < 0 ? middle : map.toScreen(state.chosen)), 1.5);
     else if (event.key === "-") map.zoomAt(...middle, 1 / 1.5);
     else if (event.key === "0") map.reset();
+    else if (event.key === " " && state.chosen >= 0) selection.toggle(state.chosen);
     else if (event.key === "Escape") {
       choose(-1);
       highlight(-1);
@@ -165,21 +185,75 @@
     moved();
   });
 
-  function highlight(kind) {
-    state.kind = kind;
-    if (kind >= 0 && state.chosen >= 0 && points.kind[state.chosen] !== kind) choose(-1);
-    for (const button of document.querySelectorAll(".legend button")) {
-      button.setAttribute("aria-pressed", String(Number(button.dataset.kind) === kind));
+  // The legend: the groups of the colouring, each a button that highlights it.
+  const legend = element("legend");
+  const ofKinds = [...legend.children];
+  const select = element("map-colour");
+
+  function highlight(group) {
+    state.kind = group;
+    if (state.chosen >= 0 && !map.alight(state.chosen)) choose(-1);
+    for (const button of legend.querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.kind) === group));
     }
     map.redraw();
   }
 
-  for (const button of document.querySelectorAll(".legend button")) {
-    const kind = Number(button.dataset.kind);
-    button.addEventListener("click", () => highlight(state.kind === kind ? -1 : kind));
+  function swatch(group) {
+    const { path, hollow } = colouring.now.styles[group];
+    const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    drawing.setAttribute("class", `mark${hollow ? " hollow" : ""}`);
+    drawing.setAttribute("viewBox", "-1.5 -1.5 3 3");
+    drawing.setAttribute("aria-hidden", "true");
+    drawing.style.setProperty("--kind", map.colours()[group]);
+    shape.setAttribute("d", data.marks.paths[path]);
+    drawing.append(shape);
+    return drawing;
   }
+
+  function entry(label, group, count) {
+    const button = document.createElement("button");
+    const [name, number] = [document.createElement("bdi"), document.createElement("span")];
+    button.type = "button";
+    button.dataset.kind = group;
+    button.setAttribute("aria-pressed", "false");
+    name.textContent = label;
+    number.className = "quiet";
+    number.textContent = count.toLocaleString("en");
+    button.append(swatch(group), name, number);
+    return button;
+  }
+
+  function relabel() {
+    const { mode, labels, of } = colouring.now;
+    legend.setAttribute("aria-label", mode === "kind" ? "Highlight a kind" : `Highlight by ${select.selectedOptions[0].text}`);
+    if (mode === "kind") legend.replaceChildren(...ofKinds);
+    else {
+      const counts = colouring.sizes(of, labels.length);
+      legend.replaceChildren(...labels.map((label, i) => (counts[i] ? entry(label, i, counts[i]) : "")).filter(Boolean));
+    }
+  }
+
+  function colourBy(mode) {
+    select.value = mode;
+    colouring.choose(mode);
+    map.restyle();
+    relabel();
+    highlight(-1);
+  }
+
+  select.value = "kind";
+  select.closest(".map-bar").hidden = false;
+  select.addEventListener("change", () => colourBy(select.value));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", relabel);
+  legend.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) highlight(state.kind === Number(button.dataset.kind) ? -1 : Number(button.dataset.kind));
+  });
   for (const button of document.querySelectorAll("[data-show]")) {
     button.addEventListener("click", () => {
+      colourBy("kind");
       highlight(Number(button.dataset.show));
       map.reset();
       element("map").scrollIntoView();
@@ -193,6 +267,11 @@
     reset() {
       map.reset();
       highlight(-1);
+    },
+    lasso(button) {
+      loop = !loop;
+      canvas.classList.toggle("looping", loop);
+      button.setAttribute("aria-pressed", String(loop));
     },
     pictures(button) {
       state.pictures = !state.pictures;

@@ -1,0 +1,121 @@
+"""Where the kinds are wrong, if the truth is known: kinds matched one to one with true ones, and what is left over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from newkinds.report.data import ReportData
+
+TABLE = 25  # up to so many rows and columns the matrix is a table, above it a picture
+GALLERIES = 8  # of the largest mistakes
+PICTURES = 8  # in each
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Pictures of one true kind in a kind that is matched with another one, or with none (`meant` is None)."""
+
+    kind: int
+    truth: str
+    meant: str | None
+    count: int
+    share: float  # of the kind's pictures
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The confusion matrix: `counts` (T, K), true kinds in rows, both in the order of the matching.
+
+    matched: each kind's true kind. right: each kind's share of pictures of its true kind, None for an empty one;
+    found: each true kind's share of pictures in its kind. named: pictures whose truth is known.
+    """
+
+    truths: tuple[str, ...]
+    kinds: tuple[int, ...]
+    counts: NDArray[np.int64]
+    matched: dict[int, str]
+    right: dict[int, float | None]
+    found: tuple[float, ...]
+    named: int
+    correct: int
+    largest: tuple[Mistake, ...]
+
+    @property
+    def as_table(self) -> bool:
+        """Whether the matrix is small enough to be read as numbers."""
+        return len(self.truths) <= TABLE and len(self.kinds) <= TABLE
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The counts as shares of their true kind, float64 (T, K)."""
+        return np.asarray(self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1), dtype=np.float64)
+
+
+def find_mistakes(data: ReportData) -> Mistakes | None:
+    """Match the kinds with the true ones, as ACC does (Eq. 7), and look at what does not match."""
+    if data.truth is None:
+        return None
+    named = np.array([name != "" for name in data.truth])
+    if not named.any():
+        return None
+    rows = np.flatnonzero(named)
+    names = sorted({data.truth[i] for i in rows})
+    number = {name: i for i, name in enumerate(names)}
+    truth = np.array([number[data.truth[i]] for i in rows])
+    kinds = data.kinds[rows]
+    counts = np.zeros((len(names), data.n_kinds), dtype=np.int64)
+    np.add.at(counts, (truth, kinds), 1)
+    of_truth, of_kind = linear_sum_assignment(counts, maximize=True)
+    matched = {int(k): int(t) for t, k in zip(of_truth, of_kind, strict=True) if counts[t, k]}
+    kind_of = {t: k for k, t in matched.items()}
+    in_order = sorted(kind_of, key=lambda t: kind_of[t])
+    row_order = in_order + [t for t in range(len(names)) if t not in kind_of]
+    column_order = [kind_of[t] for t in in_order] + [k for k in range(data.n_kinds) if k not in matched]
+    sizes = counts.sum(axis=0)
+    return Mistakes(
+        truths=tuple(names[t] for t in row_order),
+        kinds=tuple(column_order),
+        counts=counts[np.ix_(row_order, column_order)],
+        matched={k: names[t] for k, t in matched.items()},
+        right={
+            k: (float(counts[matched[k], k] / sizes[k]) if k in matched else 0.0) if sizes[k] else None
+            for k in range(data.n_kinds)
+        },
+        found=tuple(float(counts[t, kind_of[t]] / counts[t].sum()) if t in kind_of else 0.0 for t in row_order),
+        named=len(rows),
+        correct=int(sum(counts[t, k] for k, t in matched.items())),
+        largest=_largest(data, names, counts, matched, rows, truth, kinds),
+    )
+
+
+def _largest(
+    data: ReportData,
+    names: list[str],
+    counts: NDArray[np.int64],
+    matched: dict[int, int],
+    rows: NDArray[np.int64],
+    truth: NDArray[np.int64],
+    kinds: NDArray[np.int64],
+) -> tuple[Mistake, ...]:
+    """Return the largest cells off the matching, each with the pictures that are surest, and so the worst."""
+    wrong = counts.copy()
+    for kind, true in matched.items():
+        wrong[true, kind] = 0
+    confidence = data.confidence
+    found = []
+    for cell in np.argsort(-wrong, axis=None, kind="stable")[:GALLERIES]:
+        true, kind = (int(i) for i in np.unravel_index(cell, wrong.shape))
+        if not wrong[true, kind]:
+            break
+        items = rows[(truth == true) & (kinds == kind)]
+        surest = items[np.argsort(-confidence[items], kind="stable")][:PICTURES]
+        meant = names[matched[kind]] if kind in matched else None
+        size = int(counts[:, kind].sum())
+        share = int(wrong[true, kind]) / size
+        found.append(Mistake(kind, names[true], meant, int(wrong[true, kind]), share, tuple(surest.tolist())))
+    return tuple(found)

@@ -1,0 +1,117 @@
+"""Made-up runs to report on."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.count import Count, Point
+from newkinds.images.imageset import Skipped
+from newkinds.material import Moment
+from newkinds.report import ReportData
+from newkinds.report.known_kinds import NearestKnown
+
+MakeData = Callable[..., ReportData]
+
+NASTY = (
+    "</script><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "\"quotes\" & 'more' &amp; {{ 7 * 7 }}",
+    "line\nbreak\r\ttab\x00null",
+    "\u202egnp.exe and \u2066isolate",
+    "שלום עולם.png",
+    "bad bytes \udcff\udc80.png",
+    "\u2028separators\u2029",
+    "👩‍🔬 café ﷽.jpg",
+    "very/" + "long-" * 60 + "name.png",
+)
+
+
+def flat_colours(n: int, side: int = 8) -> NDArray[np.uint8]:
+    """Return (n, 3, side, side): each picture one colour of its own."""
+    colours = [colorsys.hsv_to_rgb(i / n, 0.5 + 0.5 * (i % 2), 0.55 + 0.4 * (i % 3) / 2) for i in range(n)]
+    flat = np.rint(np.asarray(colours) * 255).astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(flat[:, :, None, None], (n, 3, side, side)))
+
+
+def history(truth: bool) -> list[dict[str, Any]]:
+    """Return the records of a short run."""
+    records: list[dict[str, Any]] = [
+        {"stage": "pretrain", "epoch": e, "loss": 2 * 0.7**e, "held_out_accuracy": 1 - 0.8**e} for e in range(8)
+    ]
+    for e in range(12):
+        record = {"stage": "discover", "phase": "warmup" if e < 4 else "main", "epoch": e, "changed": 0.4 * 0.6**e}
+        record |= {"loss": 0.5 * 0.8**e, "kl": 0.3 * 0.8**e, "consistency": 0.2 * 0.8**e}
+        records.append(record | ({"acc": 0.9 - 0.3 * 0.7**e} if truth else {}))
+    return records
+
+
+def build(
+    n: int = 60,
+    k: int = 4,
+    *,
+    pictures: bool = True,
+    with_truth: bool = True,
+    with_moments: bool = False,
+    seed: int = 0,
+    **more: Any,
+) -> ReportData:
+    """Return a run over n pictures in k well separated kinds."""
+    rng = np.random.default_rng(seed)
+    kinds = np.arange(n, dtype=np.int64) % k
+    logits = rng.normal(size=(n, k))
+    logits[np.arange(n), kinds] += 4
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    fields: dict[str, Any] = {
+        "title": "a made-up run",
+        "names": tuple(f"unsorted/{i:05d}.png" for i in range(n)),
+        "pixels": flat_colours(n) if pictures else None,
+        "kinds": kinds,
+        "probabilities": probabilities.astype(np.float32),
+        "features": (rng.normal(size=(k, 6))[kinds] * 6 + rng.normal(size=(n, 6))).astype(np.float32),
+        "truth": tuple(f"class {kind}" for kind in kinds) if with_truth else None,
+        "history": history(with_truth),
+        "count": counted(k),
+        "scores": {"acc": 0.93, "nmi_geometric": 0.871, "ari": 0.852, "kmeans_acc": 0.8} if with_truth else None,
+        "settings": {"variant": "pi", "discover": {"epochs": 60, "rates": [0.1, 0.01], "augment": {"flip": False}}},
+        "seed": seed,
+        "version": "1.2.3",
+        "skipped": (Skipped("broken.png", "the file ends early"),),
+        "known_classes": ("cat", "dog"),
+    }
+    data = ReportData(**(fields | more))
+    return replace(data, moments=moments(data)) if with_moments else data
+
+
+def moments(data: ReportData, epochs: tuple[int, ...] = (0, 4, 8)) -> tuple[Moment, ...]:
+    """Return states on the way to what a run found: at first all pictures are alike."""
+    items = np.arange(len(data), dtype=np.int64)
+    rng = np.random.default_rng(5)
+    found = []
+    for epoch in epochs:
+        share = epoch / max(epochs[-1], 1)
+        embedding = data.features * share + rng.normal(size=data.features.shape) * (1 - share)
+        p = data.probabilities * share + (1 - share) / data.n_kinds
+        q = p**2 / (p**2).sum(axis=1, keepdims=True)
+        values = (values.astype(np.float32) for values in (embedding, p, q))
+        found.append(Moment(epoch, items, *values))
+    return tuple(found)
+
+
+def near_known(n: int, k: int, known: int = 2) -> NearestKnown:
+    """Return made-up distances to known kinds; picture 3 is far from everything."""
+    items = np.arange(n, dtype=np.int64)
+    far = np.where(items == 3, 5.0, 1.0)
+    return NearestKnown(np.arange(k) % known, np.full(k, 2.0), items, items % known, far + 1, far)
+
+
+def counted(k: int) -> dict[str, Any]:
+    """Return what Algorithm 2 might have found."""
+    curve = [Point(i, 1 / (1 + abs(i - k)), 0.02, 0.2 - 0.01 * abs(i - k - 1), 0.005, float(i)) for i in range(9)]
+    remarks = ("The curves are <made up>.",)
+    return Count(k, k - 1, k + 2, 0.8, k, k + 1, k, (k,) * 10, tuple(curve), 0.0, remarks).to_dict()

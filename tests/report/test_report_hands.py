@@ -1,0 +1,349 @@
+"""What a person does on the page, in a real Chromium: select, colour, go back in time, give names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up_runs import near_known
+
+from newkinds.report import kinds, sprites, write_report
+from newkinds.report.palette import LIGHT
+
+pytestmark = pytest.mark.browser
+
+AXE = "axe-core@4.10.3"
+
+
+@pytest.fixture
+def full(open_page: Any, pages: Callable[..., Path]) -> Any:
+    screen = open_page(pages("full", 60, 4, with_moments=True, nearest_known=near_known(60, 4)))
+    screen.map_into_view()
+    return screen
+
+
+@pytest.fixture
+def real(open_page: Any, real_run: Path) -> Any:
+    screen = open_page(real_run / "report" / "index.html")
+    screen.map_into_view()
+    return screen
+
+
+def around(screen: Any, points: list[int], margin: float = 14) -> list[tuple[float, float]]:
+    """Return a rectangle around points, as a path."""
+    places = np.array([screen.place(point) for point in points])
+    (left, top), (right, bottom) = places.min(axis=0) - margin, places.max(axis=0) + margin
+    return [(left, top), (right, top), (right, bottom), (left, bottom), (left, top + 2)]
+
+
+def inside(screen: Any, path: list[tuple[float, float]]) -> set[int]:
+    """Return the points in a rectangle, looked at one by one."""
+    xs, ys = zip(*path, strict=True)
+    found = set()
+    for point in range(screen.run("return newkinds.map.n")):
+        x, y = screen.place(point)
+        if min(xs) < x < max(xs) and min(ys) < y < max(ys):
+            found.add(point)
+    return found
+
+
+def selected(screen: Any) -> set[int]:
+    return set(screen.run("return [...newkinds.map.state.picked]"))
+
+
+def colours(screen: Any) -> set[int]:
+    """Return which of the palette's colours are on the map."""
+    box = screen.run("const b = newkinds.map.canvas.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]")
+    left, top, right, bottom = (max(0, round(v)) for v in box)
+    pixels = screen.pixels()[top + 60 : bottom - 4, left + 4 : right - 4].reshape(-1, 3)
+    values = [[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in LIGHT]
+    return {i for i, value in enumerate(values) if (pixels == value).all(axis=1).sum() > 30}
+
+
+def test_points_are_drawn_by_webgl_and_without_it_alike(full: Any, screenshots: Path) -> None:
+    assert full.run("return newkinds.map.drawnBy()") == "webgl"
+    drawn = colours(full)
+    full.save(screenshots / "map-webgl.png")
+    full.run("newkinds.map.fallBack()")
+    assert full.run("return newkinds.map.drawnBy()") == "canvas"
+    assert colours(full) == drawn
+    assert drawn == {0, 1, 2, 3}
+    full.save(screenshots / "map-canvas.png")
+    full.hover(7)
+    assert full.text("tip-name") == "unsorted/00007.png"
+
+
+@pytest.mark.parametrize("how", ["button", "shift"])
+def test_a_loop_selects_pictures_and_shows_them(full: Any, flat: Any, how: str, screenshots: Path) -> None:
+    if how == "button":
+        full.run("document.querySelector('[data-tool=lasso]').click()")
+    path = around(full, [0, 4, 8])
+    wanted = inside(full, path)
+    full.drag(path, modifiers=8 if how == "shift" else 0)
+    assert selected(full) == wanted >= {0, 4, 8}
+    assert full.run("return newkinds.map.view.zoom") == 1
+    assert full.text("selection-title") == f"{len(wanted)} pictures selected"
+    assert "of Kind 0" in full.text("selection-kinds")
+    titles = full.run("return [...document.querySelectorAll('#selection-pictures li')].map((e) => e.title)")
+    assert {int(title[9:14]) for title in titles} == wanted
+    full.run("document.getElementById('selection').scrollIntoView({behavior: 'instant', block: 'center'})")
+    seen = full.colour_of("#selection-pictures .thumb")
+    assert np.abs(seen - flat(60)[int(titles[0][9:14]), :, 0, 0].astype(int)).max() == 0
+    full.save(screenshots / "selection.png")
+    full.run("document.getElementById('selection-clear').click()")
+    assert not full.run("return document.getElementById('selection').checkVisibility()")
+    assert full.complaints() == []
+
+
+def test_the_keyboard_selects_too(full: Any) -> None:
+    full.run("document.getElementById('map-canvas').focus({preventScroll: true})")
+    full.press("ArrowRight", " ", "ArrowLeft", " ")
+    assert len(selected(full)) == 2
+    assert full.text("selection-title") == "2 pictures selected"
+    assert full.text("map-said").endswith(" selected")
+    full.press(" ")
+    assert len(selected(full)) == 1
+
+
+def test_colours_by_kind_known_probability_and_truth(full: Any, screenshots: Path) -> None:
+    assert full.run("return [...document.querySelectorAll('#map-colour option')].map((o) => o.value)") == [
+        "kind",
+        "known",
+        "probability",
+        "truth",
+    ]
+    labels = "return [...document.querySelectorAll('#legend bdi')].map((e) => e.textContent)"
+    assert full.run(labels) == ["Kind 0", "Kind 1", "Kind 2", "Kind 3"]
+    full.set("map-colour", "known", "change")
+    assert full.run(labels) == ["cat", "dog"]
+    assert colours(full) == {0, 1}
+    full.save(screenshots / "map-known.png")
+    full.run("document.querySelector('#legend button:nth-child(2)').click()")
+    assert full.run("return newkinds.map.state.kind") == 1
+    full.hover(1)
+    assert full.text("tip-known") == "nearest known kind: dog"
+    full.set("map-colour", "truth", "change")
+    assert full.run(labels) == [f"class {k}" for k in range(4)]
+    assert full.run("return newkinds.map.state.kind") == -1
+    full.set("map-colour", "probability", "change")
+    assert "90 to 100%" in full.run(labels)
+    full.save(screenshots / "map-probability.png")
+    full.run("document.querySelector('[data-show=\"2\"]').click()")
+    assert full.run("return document.getElementById('map-colour').value") == "kind"
+    assert full.run("return newkinds.map.state.kind") == 2
+    assert full.complaints() == []
+
+
+def test_the_slider_goes_back_in_time(full: Any) -> None:
+    end = full.place(5)
+    full.set("map-epoch", 0, "input")
+    assert full.text("map-when") == "the start"
+    time.sleep(0.8)
+    start = full.place(5)
+    assert np.hypot(start[0] - end[0], start[1] - end[1]) > 5
+    x, y = full.run("const f = newkinds.data.frames; return [f.x[0][5] / 10000, f.y[0][5] / 10000]")
+    assert full.run("return [newkinds.map.x[5], newkinds.map.y[5]]") == pytest.approx([x, y], abs=1e-6)
+    full.hover(5)
+    assert "; in the end Kind 1, " in full.text("tip-kind")
+    full.run("document.getElementById('map-epoch').focus({preventScroll: true})")
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
+        code = {"key": key, "code": key, "windowsVirtualKeyCode": 39}
+        full.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": "keyDown", **code})
+        full.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": "keyUp", **code})
+    assert full.text("map-when") == "the end"
+    assert full.run("return document.getElementById('map-epoch').getAttribute('aria-valuetext')") == "the end"
+    time.sleep(0.8)
+    assert full.place(5) == pytest.approx(end, abs=0.5)
+    assert full.complaints() == []
+
+
+def test_playing_ends_at_the_end(full: Any) -> None:
+    full.run("document.getElementById('map-play').click()")
+    assert full.text("map-when") == "the start"
+    assert full.text("map-play") == "Pause"
+    time.sleep(4.5)
+    assert full.text("map-when") == "the end"
+    assert full.text("map-play") == "Play"
+
+
+def test_later_sheets_are_taken_in_when_asked_for(
+    make_data: Any, flat: Any, open_page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screenshots: Path
+) -> None:
+    monkeypatch.setattr(sprites, "SHEET_SIDE", 200)  # nine on a sheet
+    monkeypatch.setattr(kinds, "PICTURES", 2)
+    monkeypatch.setattr(kinds, "FEW_PICTURES", 1)
+    colours = flat(60, 64)
+    truth = tuple(f"class {i % 4}" for i in range(60))
+    screen = open_page(write_report(make_data(60, 4, pixels=colours, truth=truth), tmp_path))
+    later = "return [...document.querySelectorAll('script[id^=sheet]')].map((e) => Number(e.id.slice(5)))"
+    waiting = screen.run(later)
+    assert waiting
+    places = screen.run("return newkinds.data.points.sprite")
+    point = next(i for i, place in enumerate(places) if place[0] == waiting[-1])
+    screen.map_into_view()
+    screen.hover(point)
+    seen = screen.colour_of("#tip-picture")
+    assert np.abs(colours[:, :, 0, 0].astype(int) - seen).sum(axis=1).argmin() == point
+    assert waiting[-1] not in screen.run(later)
+    screen.run("document.querySelector('[data-tool=pictures]').click()")
+    time.sleep(0.3)
+    assert screen.run(later) == []
+    screen.save(screenshots / "map-pictures.png")
+    assert screen.complaints() == []
+
+
+def typed(screen: Any, kind: int, name: str) -> None:
+    script = """const e = document.querySelector(`[data-name-of="${arguments[0]}"]`);
+        e.value = JSON.parse(arguments[1]);
+        e.dispatchEvent(new Event('input', {bubbles: true}))"""
+    screen.run(script, kind, json.dumps(name))  # as it is, a half of a surrogate pair does not get there
+
+
+def shown(screen: Any, kind: int) -> set[str]:
+    script = "return [...document.querySelectorAll(`[data-name='${arguments[0]}']`)].map((e) => e.textContent)"
+    return set(screen.run(script, kind))
+
+
+def test_names_stand_everywhere(full: Any, screenshots: Path) -> None:
+    typed(full, 2, "  yellow star ")
+    assert shown(full, 2) == {"yellow star"}
+    for part in ("legend", "kinds", "wrong"):
+        assert full.run("return document.querySelectorAll(arguments[0]).length", f'#{part} [data-name="2"]') > 0
+    full.hover(2)
+    assert full.text("tip-kind").startswith("yellow star, ")
+    full.save(screenshots / "named.png")
+    label = "return document.querySelector('[data-show=\"2\"]').getAttribute('aria-label')"
+    assert full.run(label) == "Show yellow star on the map"
+    typed(full, 2, "")
+    assert shown(full, 2) == {"Kind 2"}
+
+
+def test_names_are_saved_and_loaded(full: Any, pages: Any, open_page: Any, tmp_path: Path) -> None:
+    full.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    full.run("document.getElementById('names-save').click()")
+    assert full.text("names-said") == "There are no names yet."
+    typed(full, 3, 'star "*"')
+    typed(full, 0, "Kreis ○")
+    full.run("document.getElementById('names-save').click()")
+    file = tmp_path / "names.json"
+    for _ in range(50):
+        if file.exists() and file.read_bytes():
+            break
+        time.sleep(0.1)
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    assert saved == {"newkinds": "names", "run": "a made-up run", "names": {"0": "Kreis ○", "3": 'star "*"'}}
+    assert full.text("names-said") == "2 names saved as names.json."
+    assert full.complaints() == []
+    again = open_page(pages("full"))
+    assert shown(again, 0) == {"Kind 0"}
+    typed(again, 1, "gone after loading")
+    again.driver.find_element("id", "names-file").send_keys(str(file))
+    for _ in range(50):
+        if again.text("names-said").endswith("loaded."):
+            break
+        time.sleep(0.1)
+    assert again.text("names-said") == "2 names loaded."
+    assert (shown(again, 0), shown(again, 1), shown(again, 3)) == ({"Kreis ○"}, {"Kind 1"}, {'star "*"'})
+    assert again.run("return document.querySelector('[data-name-of=\"3\"]').value") == 'star "*"'
+    assert again.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no json", "no JSON"),
+        ("[]", "not a file of names"),
+        ('{"newkinds": "kinds", "names": {}}', "not a file of names"),
+        ('{"newkinds": "names", "names": {"4": "a"}}', "does not have: 4. The kinds here are 0, 1, 2, 3."),
+        ('{"newkinds": "names", "names": {"01": "a", "-1": "b"}}', "does not have: 01, -1."),
+        ('{"newkinds": "names", "names": {"__proto__": "a"}}', "does not have: __proto__."),
+        ('{"newkinds": "names", "names": {"<img src=x onerror=alert(1)>": "a"}}', "have: <img src=x"),
+        ('{"newkinds": "names", "names": {"1": ["a"]}}', "kind 1 in the file is no text"),
+    ],
+)
+def test_other_files_are_refused_and_change_nothing(full: Any, text: str, says: str) -> None:
+    typed(full, 0, "mine")
+    full.run("newkinds.names.load(arguments[0])", text)
+    assert says in full.text("names-said")
+    assert shown(full, 0) == {"mine"}
+    assert full.complaints() == []
+
+
+def test_nasty_names_are_text(full: Any, nasty: tuple[str, ...]) -> None:
+    before = full.run("return document.querySelectorAll('*').length")
+    for name in nasty:
+        typed(full, 1, name)
+        names = json.dumps({"newkinds": "names", "run": name, "names": {"2": name}})
+        full.run("newkinds.names.load(arguments[0])", names)
+        typed(full, 0, name)
+        (seen,) = shown(full, 2)
+        assert not set("\n\r\x00\u202e\u2066\u2028") & set(seen)
+        full.hover(2)
+        assert full.text("tip-kind").startswith(seen)
+        full.run("newkinds.selection.clear(); newkinds.selection.toggle(2)")
+        assert seen in full.text("selection-kinds")
+    full.run("newkinds.selection.clear()")
+    assert full.run("return document.querySelectorAll('*').length") == before
+    assert full.run("return document.querySelectorAll('main img:not(.cells)').length") == 0
+    full.look(360, 800)
+    assert full.run("return document.documentElement.scrollWidth") <= 360
+    assert full.complaints() == []
+    assert all(url.startswith(("file:", "data:")) for url in full.requests())
+
+
+def test_a_real_run(real: Any, screenshots: Path) -> None:
+    assert real.run("return newkinds.data.frames.epoch") == [0, 4, 8]
+    assert real.run("return newkinds.data.known") == ["bolt", "gear", "nut", "screw"]
+    real.hover(3)
+    assert real.text("tip-known").startswith("nearest known kind: ")
+    for width, dark in ((1180, False), (1180, True), (360, False), (2560, True)):
+        real.look(width, 900, dark)
+        real.save(screenshots / f"real-{width}-{'dark' if dark else 'light'}.png", whole=True)
+        assert real.run("return document.documentElement.scrollWidth") <= width
+    assert real.complaints() == []
+    assert all(url.startswith(("file:", "data:")) for url in real.requests())
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """Return axe-core's script, from the npm registry or from the last time."""
+    folder = Path(__file__).parents[2] / "test-output" / "axe"
+    script = folder / "package" / "axe.min.js"
+    if not script.exists():
+        if not (npm := shutil.which("npm")):
+            pytest.skip("axe-core is not there, nor npm to get it")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            pytest.skip(f"axe-core cannot be had: {error}")
+        with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
+            archive.extract("package/axe.min.js", folder, filter="data")
+    return script.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("which", ["full", "real"])
+def test_nothing_shuts_people_out(request: Any, axe: str, which: str, dark: bool) -> None:
+    screen = request.getfixturevalue(which)
+    screen.look(1180, 900, dark)
+    screen.run("newkinds.selection.toggle(0)")
+    screen.painted()
+    screen.run(axe + "; window.axe = axe")
+    found = screen.driver.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((r) => done(r.violations))"
+    )
+    bad = [
+        (v["id"], v["impact"], [node["html"][:200] for node in v["nodes"][:3]])
+        for v in found
+        if v["impact"] in ("serious", "critical")
+    ]
+    assert bad == []
