@@ -40,6 +40,7 @@ def apply(
     *,
     call: Callable[[Tensor], Tensor] | None = None,
     prepare: Callable[[Tensor, NDArray[np.int64]], Tensor] | None = None,
+    alone: bool = False,
     title: str = "",
     progress: Progress = QUIET,
 ) -> NDArray[np.float32]:
@@ -47,9 +48,10 @@ def apply(
 
     They are taken as they are, or as `prepare` makes them of their pixels (uint8) and numbers. The module is in eval
     mode meanwhile; the modes of its parts are put back afterwards. Of several processes each takes a share of the
-    pictures: all of them must call this, and all get the whole.
+    pictures: all of them must call this, and all get the whole; unless one does it `alone`.
     """
-    mine = share(np.arange(len(images), dtype=np.int64))
+    every = np.arange(len(images), dtype=np.int64)
+    mine = every if alone else share(every)
     modes = {part: part.training for part in module.modules()}
     module.eval()
     outputs = []
@@ -61,7 +63,8 @@ def apply(
     finally:
         for part, training in modes.items():
             part.training = training
-    return gathered_rows(np.concatenate(outputs))
+    rows = np.concatenate(outputs)
+    return rows if alone else gathered_rows(rows)
 
 
 def _batch(

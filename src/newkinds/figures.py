@@ -25,6 +25,7 @@ from newkinds.randomness import generator
 from newkinds.report.embedding_map import make_map
 from newkinds.report.palette import LIGHT
 from newkinds.runs import RunFolder
+from newkinds.truth import UNKNOWN, as_numbers
 
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "newkinds", "font.size": 8}
 MARKERS = "os^DPv*"
@@ -67,11 +68,6 @@ class Shown:
 def shown(run: RunFolder, images: ImageSet) -> Shown:
     """Read from a finished run what its figures are made of."""
     probabilities, truth = run.get_array(PROBABILITIES), run_truth(run)
-    classes: tuple[str, ...] = ()
-    numbers = None
-    if truth is not None:
-        classes = tuple(sorted({name for name in truth if name}))
-        numbers = np.array([classes.index(name) if name else -1 for name in truth], dtype=np.int64)
     return Shown(
         images,
         run.get_array("features/unsorted.npy"),
@@ -79,8 +75,8 @@ def shown(run: RunFolder, images: ImageSet) -> Shown:
         probabilities.argmax(axis=1).astype(np.int64),
         probabilities.shape[1],
         read_moments(run),
-        numbers,
-        classes,
+        None if truth is None else as_numbers(truth),
+        () if truth is None else tuple(sorted(set(truth) - {UNKNOWN})),
         run.settings.seed,
     )
 

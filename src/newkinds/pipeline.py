@@ -216,14 +216,14 @@ class Pipeline:
                 else f"{empty} of {kinds} kinds stayed empty. Ask for fewer with --kinds, or try another --method."
             )
         self.run.put_json(KNOWN, list(self.known.classes))
-        about = {"known_classes": list(self.known.classes)}
+        words = {"known_classes": list(self.known.classes)}
         if model and found.network is not None:
             extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
-            self.run.put(MODEL, clustering_to_bytes(found.network, extra, **about))
+            self.run.put(MODEL, clustering_to_bytes(found.network, extra, **words))
         if isinstance(found, Clustered):
             self.run.put_json(CHOICE, found.choice.to_dict())
             if model and found.last is not None:
-                self.run.put(LAST, clustering_to_bytes(found.last, {}, **about))
+                self.run.put(LAST, clustering_to_bytes(found.last, {}, **words))
                 self.run.put_array(LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
         self.run.put_array(EMBEDDING, found.embedding)
         self.run.put_array(PROBABILITIES, found.probabilities)

@@ -108,8 +108,8 @@ def bench(
 
     table: one of TABLES. only: names of data sets, of their parts and of rows to measure, instead of all. network: f,
     trained already, instead of the one that belongs to the table. each: take so many pictures of each kind, where all
-    of them take too long; such results stand beside no figure of the paper. Data sets
-    that are not there are left out with a warning; so is what fails, and the rest goes on.
+    of them take too long; such results stand beside no figure of the paper. Data sets that are not there are left out
+    with a warning; so is what fails, and the rest goes on.
     """
     if table not in TABLES:
         raise unknown_name("table", table, TABLES)
@@ -122,22 +122,21 @@ def bench(
     check_spread(jobs, backend)
     where = where or Where()
     every = [replace(cell, network=network, each=each) for cell in cells(TABLES[table], preset, seeds)]
-    wanted = [cell for cell in every if _is_wanted(cell, TABLES[table], only)]
+    wanted = _wanted(every, TABLES[table], only)
     ready = _with_data(wanted, where, progress)
     left = [cell for cell in ready if not (where.results / f"{cell.name}.json").exists()]
     progress.say(f"{table}: {len(ready) - len(left)} of {len(wanted)} results are there, {len(left)} to measure.")
+    _prepare(left, where, progress)
+    # Estimates of the number of kinds come first: other rows take them.
+    counted = list({cell.counting.name: cell.counting for cell in left if _is_counted(cell)}.values())
+    others = [cell for cell in left if cell not in counted]
     failed = []
-    for cell, error in spread(
-        _measured,
-        [(cell, where) for cell in _prepared(left, where, progress)],
-        title=table,
-        jobs=jobs,
-        backend=backend,
-        progress=progress,
-    ):
-        if error is not None:
-            failed.append(f"{cell.name}: {error}")
-            progress.warn(failed[-1])
+    for title, some in ((f"{table}, number of kinds", counted), (table, others)):
+        work = [(cell, where) for cell in some]
+        for cell, error in spread(_measured, work, title=title, jobs=jobs, backend=backend, progress=progress):
+            if error is not None:
+                failed.append(f"{cell.name}: {error}")
+                progress.warn(failed[-1])
     if failed:
         raise DataError(
             f"{len(failed)} of {len(left)} results could not be measured. The last: {failed[-1]}",
@@ -176,17 +175,20 @@ def cells(table: Table, preset: str, seeds: int) -> list[Cell]:
     return list({cell.name: cell for cell in found}.values())
 
 
-def _is_wanted(cell: Cell, table: Table, only: Sequence[str]) -> bool:
-    """Return whether a cell is among what is named; of data and of rows, those that are not named are all wanted."""
+def _wanted(every: Sequence[Cell], table: Table, only: Sequence[str]) -> list[Cell]:
+    """Return the cells that are named; where no data, or no row, is named, those of all."""
     data = {name for setup in table.setups for name in (setup, *SETUPS[setup].unsorted)}
     rows = {name for setup in table.setups for row in table.rows for name in _names(setup, row)}
     for name in only:
         if name not in data | rows:
             raise unknown_name("data set or row", name, sorted(data | rows))
     of_data, of_rows = data.intersection(only), rows.intersection(only)
-    return (not of_data or bool(of_data & {cell.setup, cell.part})) and (
-        not of_rows or bool(of_rows.intersection(_names(cell.setup, cell.row)))
-    )
+    return [
+        cell
+        for cell in every
+        if (not of_data or of_data & {cell.setup, cell.part})
+        and (not of_rows or of_rows & _names(cell.setup, cell.row))
+    ]
 
 
 def _names(setup: str, row: Row) -> set[str]:
@@ -228,17 +230,12 @@ def opened(source: str, data: Path | None, each: int | None = None) -> ImageSet:
     return images.select(np.sort(np.concatenate(mine)))
 
 
-def _prepared(left: Sequence[Cell], where: Where, progress: Progress) -> list[Cell]:
-    """Train every f and learn every lesson that the cells share, then estimate the numbers that several rows take."""
+def _prepare(left: Sequence[Cell], where: Where, progress: Progress) -> None:
+    """Train every f and learn every lesson that the cells share."""
     for cell in {(cell.setup, _lesson(cell)): cell for cell in left}.values():
         f_of(cell, where, progress)
         if (lesson := _lesson(cell)) is not None:
             lesson_of(cell, lesson, where, progress)
-    counted = {cell.counting.name: cell.counting for cell in left if _is_counted(cell)}
-    for name, cell in counted.items():
-        if not (where.results / f"{name}.json").exists():
-            _measure(cell, where)
-    return [cell for cell in left if cell.name not in counted]
 
 
 def _lesson(cell: Cell) -> str | None:
@@ -331,7 +328,10 @@ def _measure(cell: Cell, where: Where) -> None:
     else:
         kinds: int | str = len(unsorted.classes) if cell.row.kinds == "true" else cell.row.kinds
         if _is_counted(cell):
-            kinds = json.loads((where.results / f"{cell.counting.name}.json").read_text())["kinds"]
+            estimate = where.results / f"{cell.counting.name}.json"
+            if not estimate.exists():
+                raise DataError(f"The number of kinds that it takes, {estimate.name}, could not be estimated.")
+            kinds = json.loads(estimate.read_text())["kinds"]
         lesson = _lesson(cell)
         found = api.discover(
             known,

@@ -56,6 +56,9 @@ SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML fi
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
 ]
+Kinds = Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")]
+Jobs = Annotated[int, typer.Option(help="Runs side by side.")]
+Backend = Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warnings and results only.")]
 
 
@@ -77,9 +80,9 @@ def progress_for(quiet: bool) -> Progress:
     return Progress("silent" if out.quiet else "quiet" if quiet else "auto")
 
 
-def kinds_from(text: str) -> int | str:
-    """Return what --kinds asks for."""
-    if text == "auto":
+def kinds_from(text: str | None) -> int | str | None:
+    """Return what --kinds asks for, None where it is not given."""
+    if text is None or text == "auto":
         return text
     try:
         return int(text)

@@ -13,6 +13,7 @@ from rich.table import Table
 from newkinds import api
 from newkinds.cli.base import (
     Data,
+    Kinds,
     Known,
     Network,
     Out,
@@ -81,7 +82,7 @@ def discover(
     known: Known,
     unsorted: Unsorted,
     folder: Out,
-    kinds: Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")] = None,
+    kinds: Kinds = None,
     method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
@@ -100,9 +101,8 @@ def discover(
 
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
-    given = given_settings(set_, {"method": method, "discover.variant": variant, "network": network, "seed": seed})
-    if kinds is not None:
-        given["kinds"] = kinds_from(kinds)
+    options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
+    given = given_settings(set_, {**options, "network": network, "seed": seed})
     chosen = api.combine(settings, given, preset_from(preset, known, unsorted))
     found = api.discover(
         known,

@@ -13,7 +13,10 @@ from newkinds.bench import SETUPS, TABLES, Where, cells
 from newkinds.bench import bench as run_bench
 from newkinds.bench import render as render_bench
 from newkinds.cli.base import (
+    Backend,
     Data,
+    Jobs,
+    Kinds,
     Known,
     Out,
     Quiet,
@@ -41,24 +44,22 @@ def compare(
     methods: Annotated[
         str, typer.Option(help="Names from `newkinds methods`, with commas, or all.")
     ] = "kmeans,lsc,mcl,dtc",
-    kinds: Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")] = None,
+    kinds: Kinds = None,
     seeds: Annotated[int, typer.Option(help="How many runs of each method.")] = 3,
     truth: Annotated[str | None, typer.Option(help="The true kinds: a CSV with path,kind, or 'folders'.")] = None,
     weights: Weights = None,
     data: Data = None,
     settings: SettingsFile = None,
     set_: Set = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
-    backend: Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")] = "loky",
+    jobs: Jobs = 1,
+    backend: Backend = "loky",
     quiet: Quiet = False,
 ) -> None:
     """Sort the same pictures by several methods, on one network, and show them side by side.
 
     Example: newkinds compare photos/known photos/unsorted --methods kmeans,lsc,dtc --kinds 12 --out runs/all
     """
-    given = given_settings(set_, {})
-    if kinds is not None:
-        given["kinds"] = kinds_from(kinds)
+    given = given_settings(set_, {"kinds": kinds_from(kinds)})
     found = compare_methods(
         known,
         unsorted,
@@ -85,8 +86,8 @@ def bench(
     only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
     network: Annotated[str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")] = None,
     each: Annotated[int | None, typer.Option(help="So many pictures of each kind, where all take too long.")] = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
-    backend: Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")] = "loky",
+    jobs: Jobs = 1,
+    backend: Backend = "loky",
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("bench/results"),
     runs: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs/bench"),
     weights: Annotated[Path, typer.Option(help="The folder of networks that are trained already.")] = Path("weights"),

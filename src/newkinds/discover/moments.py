@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from newkinds.equations import log_assignment
 from newkinds.features import apply
 from newkinds.images.imageset import ImageSet
 from newkinds.material import Moment, Watch
@@ -32,8 +33,10 @@ class Moments:
         assert isinstance(module, ClusteringNetwork)
         some = self.images.select(self.items)
         q = targets[torch.from_numpy(self.items)].cpu().float().numpy()
-        p = np.exp(apply(module, some))
-        self.watch(Moment(epoch, self.items, apply(module, some, call=module.embed), p, q))
+        embedding = apply(module, some, call=module.embed)
+        centres = module.centres.detach().cpu().float()
+        p = log_assignment(torch.from_numpy(embedding), centres, module.alpha).exp().numpy()
+        self.watch(Moment(epoch, self.items, embedding, p, q))
 
 
 def due_epochs(number: int, epochs: int) -> frozenset[int]:

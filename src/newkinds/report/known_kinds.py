@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.errors import NewkindsError
-from newkinds.features import as_input, batch_size, device_of
+from newkinds.features import apply
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import Network
 from newkinds.report.embedding_map import SAMPLE, thin
 from newkinds.runs.weights import clustering_from_bytes, from_bytes
 
@@ -55,7 +53,7 @@ def nearest_known(
     except NewkindsError:
         return find_nearest_known(extra, probabilities.shape[1], None, np.zeros(0, dtype=np.int64))
     items = thin(kinds, seed, max(FEWEST, SAMPLE * 64**2 // max(64, network.network_size) ** 2))
-    return find_nearest_known(extra, probabilities.shape[1], features_of(network, unsorted, items), items)
+    return find_nearest_known(extra, probabilities.shape[1], apply(network, unsorted.select(items), alone=True), items)
 
 
 def find_nearest_known(
@@ -85,17 +83,6 @@ def find_nearest_known(
         known_distances=to_known.min(axis=1),
         new_distances=to_new.min(axis=1),
     )
-
-
-def features_of(network: Network, images: ImageSet, items: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return f's features (S, d) of some pictures; unlike `features.apply`, in this process alone."""
-    size, network = batch_size(network), network.eval()
-    rows = [np.zeros((0, 0), dtype=np.float32)] if not len(items) else []
-    with torch.inference_mode():
-        for start in range(0, len(items), size):
-            pixels = as_input(images.pixels[items[start : start + size]], device_of(network))
-            rows.append(network(pixels).float().cpu().numpy())
-    return np.concatenate(rows)
 
 
 def _distances(points: NDArray[np.float64], middles: NDArray[np.float64]) -> NDArray[np.float64]:

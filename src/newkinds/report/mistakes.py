@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
+from newkinds.equations import matching
 from newkinds.report.data import ReportData
+from newkinds.truth import as_numbers
 
 TABLE = 25  # up to so many rows and columns the matrix is a table, above it a picture
 GALLERIES = 8  # of the largest mistakes
@@ -65,13 +66,11 @@ def find_mistakes(data: ReportData) -> Mistakes | None:
         return None
     rows = np.flatnonzero(named)
     names = sorted({data.truth[i] for i in rows})
-    number = {name: i for i, name in enumerate(names)}
-    truth = np.array([number[data.truth[i]] for i in rows])
+    truth = as_numbers(data.truth)[rows]
     kinds = data.kinds[rows]
     counts = np.zeros((len(names), data.n_kinds), dtype=np.int64)
     np.add.at(counts, (truth, kinds), 1)
-    of_truth, of_kind = linear_sum_assignment(counts, maximize=True)
-    matched = {int(k): int(t) for t, k in zip(of_truth, of_kind, strict=True) if counts[t, k]}
+    matched = matching(kinds, truth)
     kind_of = {t: k for k, t in matched.items()}
     in_order = sorted(kind_of, key=lambda t: kind_of[t])
     row_order = in_order + [t for t in range(len(names)) if t not in kind_of]
