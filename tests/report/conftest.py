@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import shutil
+import subprocess
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_runs import NASTY, MakeData, build, flat_colours
+from made_up_runs import NASTY, MakeData, a_hundred_thousand, build, flat_colours
 from numpy.typing import NDArray
 from PIL import Image
 
 from newkinds.report import write_report
+
+AXE = "axe-core@4.10.3"
 
 
 class Screen:
@@ -213,3 +217,50 @@ def real_run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("real") / "run"
     nk.discover(photos / "known", photos / "unsorted", out=out, kinds=3, truth="folders", settings=changes)
     return out
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of a made-up run of 100,000 pictures."""
+    data = a_hundred_thousand()
+    started = time.monotonic()
+    page = write_report(data, tmp_path_factory.mktemp("large"))
+    print(f"page of {page.stat().st_size / 1e6:.1f} MB in {time.monotonic() - started:.0f} s")
+    return page
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """Return axe-core's script, from the npm registry or from the last time."""
+    folder = Path(__file__).parents[2] / "test-output" / "axe"
+    script = folder / "package" / "axe.min.js"
+    if not script.exists():
+        if not (npm := shutil.which("npm")):
+            pytest.skip("axe-core is not there, nor npm to get it")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            pytest.skip(f"axe-core cannot be had: {error}")
+        with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
+            archive.extract("package/axe.min.js", folder, filter="data")
+    return script.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def shut_out(axe: str) -> Callable[[Screen], list[Any]]:
+    """Return a function that lists what axe-core calls serious or critical on a page."""
+
+    def found(screen: Screen) -> list[Any]:
+        screen.painted()
+        screen.run(axe + "; window.axe = axe")
+        violations = screen.driver.execute_async_script(
+            "axe.run(document, {resultTypes: ['violations']}).then((r) => arguments[0](r.violations))"
+        )
+        return [
+            (v["id"], v["impact"], [node["html"][:200] for node in v["nodes"][:3]])
+            for v in violations
+            if v["impact"] in ("serious", "critical")
+        ]
+
+    return found

@@ -115,3 +115,23 @@ def counted(k: int) -> dict[str, Any]:
     curve = [Point(i, 1 / (1 + abs(i - k)), 0.02, 0.2 - 0.01 * abs(i - k - 1), 0.005, float(i)) for i in range(9)]
     remarks = ("The curves are <made up>.",)
     return Count(k, k - 1, k + 2, 0.8, k, k + 1, k, (k,) * 10, tuple(curve), 0.0, remarks).to_dict()
+
+
+def photographs(n: int, side: int = 48) -> NDArray[np.uint8]:
+    """Return n pictures that compress about as badly as photographs do."""
+    rng = np.random.default_rng(0)
+    some = rng.normal(128, 40, (400, 3, side // 4, side // 4)).repeat(4, axis=2).repeat(4, axis=3)
+    some = np.clip(some + rng.normal(0, 12, some.shape), 0, 255).astype(np.uint8)
+    pictures = some[np.arange(n) % 400]
+    pictures[:, 0, 0, 0] = np.arange(n) % 251  # so that most of them are of their own
+    pictures[:, 1, 0, 0] = np.arange(n) // 400
+    return pictures
+
+
+def a_hundred_thousand() -> ReportData:
+    """Return a run of 100,000 pictures in 50 kinds, with states on the way that have 5,000 of them."""
+    data = build(100_000, 50, pixels=photographs(100_000))
+    some = np.sort(np.random.default_rng(0).permutation(100_000)[:5_000])
+    parts = moments(data, (0, 4, 8))
+    kept = [replace(m, items=some, embedding=m.embedding[some], p=m.p[some], q=m.q[some]) for m in parts]
+    return replace(data, moments=tuple(kept))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from newkinds.images.decode import decode
 
 pytestmark = pytest.mark.browser
 
@@ -230,26 +227,3 @@ def test_digits(open_page: Any, pages: Callable[..., Path], screenshots: Path) -
     time.sleep(0.2)
     screen.save(screenshots / "digits-pictures.png")
     assert screen.complaints() == []
-
-
-@pytest.mark.data
-def test_photographs(open_page: Any, pages: Callable[..., Path], screenshots: Path) -> None:
-    folder = Path(os.environ.get("NEWKINDS_DATA", "data")) / "tiny-imagenet" / "train"
-    files = sorted(folder.rglob("*.JPEG"))[::10][:600]
-    if not files:
-        pytest.skip(f"no pictures below {folder}: set NEWKINDS_DATA")
-    pixels = np.stack([decode(file.read_bytes(), size=64, channels=3) for file in files])
-    features = pixels.reshape(len(files), 3, 8, 8, 8, 8).mean(axis=(3, 5)).reshape(len(files), -1).astype(np.float32)
-    names = tuple(file.relative_to(folder).as_posix() for file in files)
-    found = nearest_mean(features / 64, features[:: len(files) // 10][:10] / 64, 8.0)
-    page = pages("photographs", len(files), 10, pixels=pixels, names=names, **found)
-    screen = open_page(page)
-    screen.save(screenshots / "photographs.png", whole=True)
-    screen.map_into_view()
-    screen.run("document.querySelector('[data-tool=pictures]').click()")
-    time.sleep(0.5)
-    screen.hover(100)
-    assert screen.text("tip-name") == names[100]
-    screen.save(screenshots / "photographs-map.png")
-    assert screen.complaints() == []
-    assert page.stat().st_size < 4_000_000

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hands import around, load_names, saved_names, selected, shown, typed
 from made_up_runs import near_known
 
 from newkinds.report import kinds, sprites, write_report
 from newkinds.report.palette import LIGHT
 
 pytestmark = pytest.mark.browser
-
-AXE = "axe-core@4.10.3"
 
 
 @pytest.fixture
@@ -37,13 +33,6 @@ def real(open_page: Any, real_run: Path) -> Any:
     return screen
 
 
-def around(screen: Any, points: list[int], margin: float = 14) -> list[tuple[float, float]]:
-    """Return a rectangle around points, as a path."""
-    places = np.array([screen.place(point) for point in points])
-    (left, top), (right, bottom) = places.min(axis=0) - margin, places.max(axis=0) + margin
-    return [(left, top), (right, top), (right, bottom), (left, bottom), (left, top + 2)]
-
-
 def inside(screen: Any, path: list[tuple[float, float]]) -> set[int]:
     """Return the points in a rectangle, looked at one by one."""
     xs, ys = zip(*path, strict=True)
@@ -53,10 +42,6 @@ def inside(screen: Any, path: list[tuple[float, float]]) -> set[int]:
         if min(xs) < x < max(xs) and min(ys) < y < max(ys):
             found.add(point)
     return found
-
-
-def selected(screen: Any) -> set[int]:
-    return set(screen.run("return [...newkinds.map.state.picked]"))
 
 
 def colours(screen: Any) -> set[int]:
@@ -200,18 +185,6 @@ def test_later_sheets_are_taken_in_when_asked_for(
     assert screen.complaints() == []
 
 
-def typed(screen: Any, kind: int, name: str) -> None:
-    script = """const e = document.querySelector(`[data-name-of="${arguments[0]}"]`);
-        e.value = JSON.parse(arguments[1]);
-        e.dispatchEvent(new Event('input', {bubbles: true}))"""
-    screen.run(script, kind, json.dumps(name))  # as it is, a half of a surrogate pair does not get there
-
-
-def shown(screen: Any, kind: int) -> set[str]:
-    script = "return [...document.querySelectorAll(`[data-name='${arguments[0]}']`)].map((e) => e.textContent)"
-    return set(screen.run(script, kind))
-
-
 def test_names_stand_everywhere(full: Any, screenshots: Path) -> None:
     typed(full, 2, "  yellow star ")
     assert shown(full, 2) == {"yellow star"}
@@ -227,17 +200,11 @@ def test_names_stand_everywhere(full: Any, screenshots: Path) -> None:
 
 
 def test_names_are_saved_and_loaded(full: Any, pages: Any, open_page: Any, tmp_path: Path) -> None:
-    full.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     full.run("document.getElementById('names-save').click()")
     assert full.text("names-said") == "There are no names yet."
     typed(full, 3, 'star "*"')
     typed(full, 0, "Kreis ○")
-    full.run("document.getElementById('names-save').click()")
-    file = tmp_path / "names.json"
-    for _ in range(50):
-        if file.exists() and file.read_bytes():
-            break
-        time.sleep(0.1)
+    file = saved_names(full, tmp_path)
     saved = json.loads(file.read_text(encoding="utf-8"))
     assert saved == {"newkinds": "names", "run": "a made-up run", "names": {"0": "Kreis ○", "3": 'star "*"'}}
     assert full.text("names-said") == "2 names saved as names.json."
@@ -245,11 +212,7 @@ def test_names_are_saved_and_loaded(full: Any, pages: Any, open_page: Any, tmp_p
     again = open_page(pages("full"))
     assert shown(again, 0) == {"Kind 0"}
     typed(again, 1, "gone after loading")
-    again.driver.find_element("id", "names-file").send_keys(str(file))
-    for _ in range(50):
-        if again.text("names-said").endswith("loaded."):
-            break
-        time.sleep(0.1)
+    load_names(again, file)
     assert again.text("names-said") == "2 names loaded."
     assert (shown(again, 0), shown(again, 1), shown(again, 3)) == ({"Kreis ○"}, {"Kind 1"}, {'star "*"'})
     assert again.run("return document.querySelector('[data-name-of=\"3\"]').value") == 'star "*"'
@@ -310,40 +273,3 @@ def test_a_real_run(real: Any, screenshots: Path) -> None:
         assert real.run("return document.documentElement.scrollWidth") <= width
     assert real.complaints() == []
     assert all(url.startswith(("file:", "data:")) for url in real.requests())
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """Return axe-core's script, from the npm registry or from the last time."""
-    folder = Path(__file__).parents[2] / "test-output" / "axe"
-    script = folder / "package" / "axe.min.js"
-    if not script.exists():
-        if not (npm := shutil.which("npm")):
-            pytest.skip("axe-core is not there, nor npm to get it")
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
-        except (OSError, subprocess.SubprocessError) as error:
-            pytest.skip(f"axe-core cannot be had: {error}")
-        with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
-            archive.extract("package/axe.min.js", folder, filter="data")
-    return script.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("which", ["full", "real"])
-def test_nothing_shuts_people_out(request: Any, axe: str, which: str, dark: bool) -> None:
-    screen = request.getfixturevalue(which)
-    screen.look(1180, 900, dark)
-    screen.run("newkinds.selection.toggle(0)")
-    screen.painted()
-    screen.run(axe + "; window.axe = axe")
-    found = screen.driver.execute_async_script(
-        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((r) => done(r.violations))"
-    )
-    bad = [
-        (v["id"], v["impact"], [node["html"][:200] for node in v["nodes"][:3]])
-        for v in found
-        if v["impact"] in ("serious", "critical")
-    ]
-    assert bad == []
