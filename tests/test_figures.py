@@ -11,7 +11,19 @@ import pytest
 import newkinds as nk
 from newkinds import api
 from newkinds.errors import DataError
-from newkinds.figures import FIGURES, Shown, commonest_confusions, draw_figures, failures, heats, panels, shown
+from newkinds.figures import (
+    FIGURES,
+    GRID,
+    REACH,
+    Shown,
+    commonest_confusions,
+    draw_figures,
+    failures,
+    heats,
+    panels,
+    shown,
+    tiled,
+)
 from newkinds.progress import QUIET
 from newkinds.runs import RunFolder
 from pictures import write_embeddings, write_pictures
@@ -98,3 +110,18 @@ def test_what_a_run_has_nothing_for_is_left_out_or_an_error(tmp_path: Path) -> N
     with pytest.raises(DataError, match="nothing to draw"):
         draw_figures(run, nk.open_images(sources[1]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.05, 0.5])
+def test_pictures_hide_none_and_stay_near_their_points(spread: float) -> None:
+    places = np.clip(0.5 + spread * np.random.default_rng(0).normal(size=(400, 2)), 0, 1)
+    found = tiled(places)
+    assert len({place for _, place in found}) == len(found)
+    assert len({number for number, _ in found}) == len(found)
+    away = [np.hypot(*(places[number] - place)) for number, place in found]
+    assert max(away) <= REACH / GRID
+    assert np.diff(sorted({round(place[0], 9) for _, place in found})).min() == pytest.approx(1 / GRID)
+    if spread == 0:  # all at one point: as many as there is room for around it
+        assert 12 < len(found) < 30
+    elif spread == 0.5:
+        assert len(found) > 300

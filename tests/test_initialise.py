@@ -194,3 +194,27 @@ def test_a_random_bottleneck_keeps_centres_and_predictions() -> None:
     assert abs(np.corrcoef(fresh.weight.ravel(), pca.weight.ravel())[0, 1]) < 0.9
     assert (fresh.weight == initialise(features, 4, Initialise(bottleneck="random"), seed=0).weight).all()
     assert not (fresh.weight == other.weight).all()
+
+
+@pytest.mark.parametrize("width", ["kinds", 1, 2, 9])
+def test_the_span_of_the_centres_keeps_what_kmeans_says(width: Any) -> None:
+    # Kinds that differ in directions of little variance, which PCA drops.
+    rng = np.random.default_rng(0)
+    loud = 5 * rng.normal(size=(160, 4))
+    true = np.arange(160) % 4
+    features = np.concatenate([loud, 3 * np.eye(4)[true] + 0.1 * rng.normal(size=(160, 4))], axis=1)
+    features[:, :4] *= 0.25
+    features = features.astype(np.float32)
+    start = initialise(features, 4, Initialise(bottleneck="centres", width=width), alpha=2.0)
+    assert len(start.weight) == {"kinds": 3, 1: 1, 2: 2, 9: 3}[width]
+    embedded = features @ start.weight.T + start.bias
+    assert (np.square(embedded[:, None] - start.centres).sum(axis=-1).argmin(axis=1) == start.labels).all()
+    p = assignment(torch.from_numpy(embedded), torch.from_numpy(start.centres), 2.0).numpy()
+    assert np.abs(p - start.probabilities).max() < 1e-4
+    if width in ("kinds", 9):
+        whole = kmeans(features, 4, seed=0, restarts=20, overseed=1.5).labels
+        assert (start.labels == whole).all()
+        assert clustering_accuracy(start.labels, true) == 1
+        # The axes of the bottleneck are at right angles and of one length.
+        gram = start.weight @ start.weight.T
+        assert np.abs(gram / gram[0, 0] - np.eye(3)).max() < 1e-5

@@ -31,6 +31,7 @@ STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "newkinds", "fo
 MARKERS = "os^DPv*"
 POINTS = 2_000  # in a projection
 GRID = 36  # pictures across one that shows them
+REACH = 2.5  # of these, how far a picture may be from its point
 MARGIN = 0.04
 SAMPLED = 50  # rows of the assignments, as in the paper
 FAILURES, EACH = 4, 8  # confusions that are shown, and pictures of each
@@ -168,15 +169,31 @@ def with_images(what: Shown) -> Figure | None:
     where = make_map(what.embedding, what.colours, what.seed, limit=POINTS)
     items, places = where.items, where.places
     _scatter(upper, places, what.colours[items])
-    cells = np.unique((places * GRID).astype(np.int64), axis=0, return_index=True)[1]  # so that few hide others
-    for item, place in zip(items[cells], places[cells], strict=True):
-        picture = what.images.pixels[item].transpose(1, 2, 0)
+    for number, place in tiled(places):
+        picture = what.images.pixels[items[number]].transpose(1, 2, 0)
         grey = picture.shape[2] == 1
         image = OffsetImage(picture[..., 0] if grey else picture, zoom=11 / picture.shape[0], cmap="gray")
-        lower.add_artist(AnnotationBbox(image, (float(place[0]), float(place[1])), frameon=False))
+        lower.add_artist(AnnotationBbox(image, place, frameon=False))
     _unit(lower)
     _legend(figure, what.names)
     return figure
+
+
+def tiled(places: NDArray[np.float64]) -> list[tuple[int, tuple[float, float]]]:
+    """Return which of the points (M, 2) are shown as pictures, and where: on a grid, so that none hides another.
+
+    Each goes to the nearest place that is free, and is left out where none is within `REACH`.
+    """
+    centres = (np.stack(np.meshgrid(np.arange(GRID), np.arange(GRID)), axis=-1).reshape(-1, 2) + 0.5) / GRID
+    free = np.ones(len(centres), dtype=bool)
+    found = []
+    for number, place in enumerate(places):
+        away = np.where(free, np.square(centres - place).sum(axis=1), np.inf)
+        nearest = int(away.argmin())
+        if away[nearest] <= (REACH / GRID) ** 2:
+            free[nearest] = False
+            found.append((number, (float(centres[nearest, 0]), float(centres[nearest, 1]))))
+    return found
 
 
 def assignments(what: Shown) -> Figure | None:

@@ -46,7 +46,8 @@ def initialise(
     PCA keeps min(width, d, N) components, where the paper's width is K. With `scale="auto"` the embedding is scaled so
     that the mean probability of the most probable kind is `certainty`, as far as it can be: Eq. 1 compares distances
     with 1, and features may have any scale. With `bottleneck="random"` the centres and the predictions are the same,
-    but the layer in front of them is fresh.
+    but the layer in front of them is fresh. With "centres" k-means comes first, among the features themselves, and the
+    bottleneck keeps the span of its centres, at most K - 1 dimensions.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -56,6 +57,9 @@ def initialise(
             hint="Ask for fewer with --kinds, or give more pictures.",
         )
     width = min(kinds if settings.width == "kinds" else settings.width, wide, n_samples)
+    if settings.bottleneck == "centres":
+        found = kmeans(features, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
+        return embedded_start(features, found.centres, settings, alpha=alpha, width=width)
     with one_thread():
         # A full decomposition: the randomised one would draw from a generator of its own.
         pca = PCA(n_components=width, svd_solver="full").fit(features.astype(np.float64))
@@ -75,17 +79,26 @@ def initialise(
     )
 
 
-def embedded_start(features: NDArray[np.float32], centres: NDArray[np.float64], settings: Initialise) -> Start:
+def embedded_start(
+    features: NDArray[np.float32],
+    centres: NDArray[np.float64],
+    settings: Initialise,
+    *,
+    alpha: float = 1.0,
+    width: int | None = None,
+) -> Start:
     """Return a start at given centres (K, d): a bottleneck that keeps what tells which of them is nearest.
 
-    That is the part of the features in the span of the centres, moved to their mean; it has min(K - 1, d) dimensions.
+    That is the part of the features in the span of the centres, moved to their mean; it has min(K - 1, d) dimensions,
+    of which a smaller `width` keeps those in which the centres lie furthest apart.
     """
     with one_thread():
         mean = centres.mean(axis=0)
-        basis = np.linalg.svd(centres - mean, full_matrices=False)[2][: max(1, min(len(centres) - 1, centres.shape[1]))]
+        most = max(1, min(len(centres) - 1, centres.shape[1]))
+        basis = np.linalg.svd(centres - mean, full_matrices=False)[2][: min(most, width or most)]
         embedded, placed = (features.astype(np.float64) - mean) @ basis.T, (centres - mean) @ basis.T
         labels = nearest(embedded, placed)
-        scale, p = _scale(embedded, Clustering(placed, labels, 0.0), settings, alpha=1.0)
+        scale, p = _scale(embedded, Clustering(placed, labels, 0.0), settings, alpha)
     return Start(
         weight=(scale * basis).astype(np.float32),
         bias=(-scale * basis @ mean).astype(np.float32),

@@ -48,6 +48,10 @@ def n_weights(module: nn.Module) -> int:
         ("vgg6-5-1", 3, 32, 512),  # CIFAR-100
         ("resnet18", 3, 32, 512),  # CIFAR-10 and SVHN
         ("resnet18-imagenet", 3, 64, 512),
+        ("vgg6-4-2-half", 1, 32, 512),
+        ("vgg6-5-1-half", 3, 32, 256),
+        ("resnet18-half", 3, 32, 256),
+        ("resnet18-imagenet-half", 3, 64, 256),
         ("vgg6-4-2-slim", 1, 32, 256),
         ("vgg6-5-1-slim", 3, 32, 128),
         ("resnet18-slim", 3, 32, 128),

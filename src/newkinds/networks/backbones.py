@@ -1,4 +1,4 @@
-"""The feature extractors f of the paper, at full and at slim width, for pictures of any size and number of channels."""
+"""The feature extractors f of the paper, at three widths, for pictures of any size and number of channels."""
 
 from __future__ import annotations
 

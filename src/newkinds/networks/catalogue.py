@@ -34,12 +34,16 @@ def _resnet(width: int, stem: str) -> Callable[[int, int], Backbone]:
 
 NETWORKS = {
     "vgg6-4-2": Entry("VGG6, 4 convolutions + 2 linear layers, 1024-d features (the paper's for OmniGlot)", _vgg42(64)),
+    "vgg6-4-2-half": Entry("the same at half the width, 512-d features", _vgg42(32)),
     "vgg6-4-2-slim": Entry("the same at a quarter of the width, 256-d features", _vgg42(16)),
     "vgg6-5-1": Entry("VGG6, 5 convolutions + 1 linear layer, 512-d features (the paper's for CIFAR-100)", _vgg51(64)),
+    "vgg6-5-1-half": Entry("the same at half the width, 256-d features", _vgg51(32)),
     "vgg6-5-1-slim": Entry("the same at a quarter of the width, 128-d features", _vgg51(16)),
     "resnet18": Entry("ResNet18, 3x3 stem, 512-d features (the paper's for CIFAR-10 and SVHN)", _resnet(64, "3x3")),
+    "resnet18-half": Entry("the same at half the width, 256-d features", _resnet(32, "3x3")),
     "resnet18-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "3x3")),
     "resnet18-imagenet": Entry("ResNet18, 7x7 stem, 512-d features (the paper's ImageNet)", _resnet(64, "imagenet")),
+    "resnet18-imagenet-half": Entry("the same at half the width, 256-d features", _resnet(32, "imagenet")),
     "resnet18-imagenet-slim": Entry("the same at a quarter of the width, 128-d features", _resnet(16, "imagenet")),
     "pixels": Entry("no network: the pixels themselves", lambda channels, size: Flat(channels * size * size)),
     "identity": Entry("no network: for ready-made embeddings", lambda channels, size: Identity(channels)),
