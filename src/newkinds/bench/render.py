@@ -170,8 +170,10 @@ def _differences(table: Table, used: Sequence[tuple[str, str]]) -> list[str]:
     lines = []
     for setup, preset in used:
         words = f"- {SETUPS[setup].title}, {preset}: {PRESET_WORDS[preset]}"
-        if preset == OURS and SETUPS[setup].differs:
-            words += f"; {SETUPS[setup].differs}"
+        if preset == OURS:
+            own = [f"`{key} = {json.dumps(value)}`" for key, value in SETUPS[setup].own.items()]
+            words += f", but for {', '.join(own)}" if own else ""
+            words += f"; {SETUPS[setup].differs}" if SETUPS[setup].differs else ""
         lines.append(f"{words}. Each result file lists every setting that differs from the paper's.")
     return lines
 

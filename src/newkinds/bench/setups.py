@@ -66,6 +66,7 @@ SETUPS = {
             weights="cifar100-80",
             whole=5_000,
             recipe={"network": "vgg6-5-1-slim", "pretrain.epochs": 40},
+            own={"initialise.bottleneck": "centres", "discover.learning_rate": 1e-3},
             differs="f has a quarter of the paper's width, and is trained for 40 epochs",
         ),
         Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled", whole=27_908),
@@ -84,7 +85,12 @@ SETUPS = {
                 "pretrain.epochs": 8,
                 "pretrain.weight_decay": 0.0,
             },
-            own={"similarity.epochs": 6, "similarity.milestones": (4, 5)},
+            own={
+                "initialise.bottleneck": "centres",
+                "discover.epochs": 20,
+                "similarity.epochs": 6,
+                "similarity.milestones": (4, 5),
+            },
             differs="f is trained for 8 epochs with quarter turns as further characters, on 25 alphabets; the paper "
             "trains for 200, without turns, where the number of kinds is given on 30",
         ),
