@@ -82,13 +82,23 @@ def test_estimates_stand_beside_the_papers(tmp_path: Path) -> None:
 
 
 def test_studies_are_drawn_the_same_every_time(tmp_path: Path) -> None:
+    def name(width: int) -> str:
+        return f"cifar100-unlabelled--dtc-baseline-bottleneck-pca-width-{width}--k-true--ours--0"
+
     for width, acc in ((2, 0.3), (10, 0.6), (40, 0.5)):
-        result(tmp_path / "results", f"cifar100-unlabelled--dtc-baseline-width-{width}--k-true--ours--0", acc=acc)
+        result(tmp_path / "results", name(width), acc=acc)
     first, second = (render(tmp_path / "results", tmp_path / name) for name in ("one", "two"))
     assert [file.name for file in first] == ["results.md", "bottleneck-width.svg", "bottleneck-width.png"]
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
     assert b"<text" in first[1].read_bytes()  # text stays text
     assert row((tmp_path / "one" / "results.md").read_text(), "10", "Appendix A") == ["10", "60.0 / 0.250"]
+    # Without its results a figure goes; what else lies there stays.
+    (tmp_path / "one" / "figures" / "mine.png").write_bytes(b"mine")
+    for width in (2, 10, 40):
+        (tmp_path / "results" / f"{name(width)}.json").unlink()
+    result(tmp_path / "results", "omniglot-Angelic--kmeans--k-true--ours--0", acc=0.75)
+    assert [file.name for file in render(tmp_path / "results", tmp_path / "one")] == ["results.md"]
+    assert [file.name for file in (tmp_path / "one" / "figures").iterdir()] == ["mine.png"]
 
 
 def test_no_results_and_broken_ones_are_said(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def is_of_a_part(result: Result) -> bool:
 
 
 def render(results: Path, docs: Path) -> list[Path]:
-    """Write docs/results.md and the figures it shows, and return their files."""
+    """Write docs/results.md and the figures it shows, and return their files; figures without results are removed."""
     found = read_results(results)
     if not found:
         raise DataError(f"There is no result in {results}.", hint="Measure one: newkinds bench known-k --data ROOT.")
@@ -120,7 +120,10 @@ def render(results: Path, docs: Path) -> list[Path]:
         else:
             lines += _figure(table, results, docs, files)
         blocks.append("\n".join([*lines, "", *_command(table), *_files(table, found)]))
+    for file in {docs / FIGURES / f"{name}.{kind}" for name in TABLES for kind in ("svg", "png")} - set(files):
+        file.unlink(missing_ok=True)  # of results that are gone
     blocks += _parts(found) + _again(found, read_results(results.parent / AGAIN))
+    docs.mkdir(parents=True, exist_ok=True)
     write_atomic(docs / PAGE, ("\n\n".join(block.rstrip("\n") for block in blocks) + "\n").encode())
     return [docs / PAGE, *files]
 
