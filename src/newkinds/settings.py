@@ -70,6 +70,9 @@ class Pretrain(Optimiser):
     # "auto": prototypical with many known kinds of few pictures each, as characters are; otherwise cross-entropy
     loss: Literal["auto", "cross-entropy", "prototypical", "triplet"] = "auto"
     episode_kinds: int = Field(20, ge=2)  # in a batch of the metric losses; the authors'
+    # Which kinds meet in such a batch. "any": whichever, the authors'; "group": those whose names agree before the
+    # first "/", as the characters of an alphabet do: harder to tell apart, and what is to be told apart later
+    episodes_of: Literal["any", "group"] = "any"
     support: Positive | Literal["auto"] = "auto"  # pictures of a kind that make its prototype; "auto": at most 5
     query: Positive | Literal["auto"] = "auto"  # and those named by it; triplets take support + query of a kind
     margin: float = Field(0.5, gt=0)  # of the triplet loss, between embeddings of length 1

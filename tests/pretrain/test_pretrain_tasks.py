@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,28 @@ def test_episodes_differ_by_epoch_seed_and_round_and_hang_on_nothing_else() -> N
     torch.manual_seed(3)
     task.batches(5)  # in whatever order they are asked for
     assert tuple(np.concatenate(task.batches(2)).tolist()) == drawn[0, 2]
+
+
+@pytest.mark.parametrize("turns", [1, 4])
+def test_kinds_of_a_group_meet(turns: int) -> None:
+    # Three alphabets of 6 characters, episodes of 6: each is of one alphabet, turned one way.
+    labels = np.repeat(np.arange(18), 4)
+    task = episodes(labels, 2, 2, 6, turns)
+    task.images = replace(labelled(labels), classes=tuple(f"alphabet {k % 3}/{k}" for k in range(18)))
+    met = [set(task.labels(batch).tolist()) for batch in task.batches(0)]
+    assert any(len({kind % 3 for kind in kinds}) > 1 for kinds in met)
+    task.settings = task.settings.model_copy(update={"episodes_of": "group"})
+    orders = set()
+    for epoch in range(3):
+        batches = task.batches(epoch)
+        met = [set(task.labels(batch).tolist()) for batch in batches]
+        assert len(met) == 3 * turns
+        assert sorted(kind for kinds in met for kind in kinds) == list(range(18 * turns))
+        for kinds in met:
+            assert len({kind % 18 % 3 for kind in kinds}) == 1
+            assert len({kind // 18 for kind in kinds}) == 1
+        orders.add(tuple(np.concatenate(batches).tolist()))
+    assert len(orders) == 3
 
 
 def test_every_picture_has_its_turn() -> None:

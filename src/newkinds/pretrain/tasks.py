@@ -175,10 +175,20 @@ class EpisodeTask(KnownTask):
         found = []
         for number in range(rounds):
             random = generator(self.seed, "episodes", epoch, number)
-            for episode in np.array_split(random.permutation(kinds), n_episodes):
+            for episode in np.array_split(self._order(random), n_episodes):
                 drawn = [self._draw(random, members[kind % self.classes], kind // self.classes) for kind in episode]
                 found.append(np.concatenate(drawn).astype(np.int64))
         return found
+
+    def _order(self, random: np.random.Generator) -> NDArray[np.int64]:
+        """Return all kinds in a random order, those of one group and one turn behind one another if so asked for."""
+        kinds = random.permutation(self.classes * self.turns)
+        if self.settings.episodes_of == "any":
+            return kinds
+        first = np.array([name.split("/")[0] for name in self.images.classes])
+        group = np.unique(first, return_inverse=True)[1]
+        place = random.permutation((group.max() + 1) * self.turns)
+        return kinds[np.argsort(place[group[kinds % self.classes] * self.turns + kinds // self.classes], kind="stable")]
 
     def _draw(self, random: np.random.Generator, members: NDArray[np.int64], turn: int) -> NDArray[np.int64]:
         """Return the items of a kind in an episode: different pictures, turned `turn` times."""
