@@ -10,6 +10,7 @@ import pytest
 
 from newkinds.bench import render
 from newkinds.bench.render import Measured, read_results
+from newkinds.bench.setups import SETUPS
 from newkinds.errors import DataError
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +100,18 @@ def test_studies_are_drawn_the_same_every_time(tmp_path: Path) -> None:
     result(tmp_path / "results", "omniglot-Angelic--kmeans--k-true--ours--0", acc=0.75)
     assert [file.name for file in render(tmp_path / "results", tmp_path / "one")] == ["results.md"]
     assert [file.name for file in (tmp_path / "one" / "figures").iterdir()] == ["mine.png"]
+
+
+def test_what_differs_is_said_in_words(tmp_path: Path) -> None:
+    result(tmp_path / "results", "cifar100-unlabelled--kmeans--k-true--ours--0", acc=0.5)
+    result(tmp_path / "results", "cifar100-unlabelled--kmeans--k-true--paper--0", acc=0.6)
+    render(tmp_path / "results", tmp_path)
+    told = (tmp_path / "results.md").read_text()
+    setup = SETUPS["cifar100"]
+    assert setup.own
+    own = ", ".join(f"`{key} = {json.dumps(value)}`" for key, value in setup.own.items())
+    assert f"- CIFAR-100, ours: this project's defaults, but for {own}; {setup.differs}." in told
+    assert "- CIFAR-100, paper: " in told
 
 
 def test_no_results_and_broken_ones_are_said(tmp_path: Path) -> None:
