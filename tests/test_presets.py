@@ -32,7 +32,11 @@ LEFT = {
 }  # fmt: skip
 # And what it need not state unless another setting asks for it: (setting, its value, what that needs).
 ONLY_WITH = [
-    ("pretrain.loss", "prototypical", {"pretrain.episode_kinds", "pretrain.support", "pretrain.query"}),
+    (
+        "pretrain.loss",
+        "prototypical",
+        {"pretrain.episode_kinds", "pretrain.episodes_of", "pretrain.support", "pretrain.query"},
+    ),
     ("pretrain.optimiser", "sgd", {"pretrain.momentum"}),
     ("pretrain.schedule", "steps", {"pretrain.decay"}),
     ("discover.optimiser", "sgd", {"discover.momentum"}),
