@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from measure import Rows, measure
-from results import between_marks
+from results import put_table
 
 from newkinds.presets import find_preset
 from newkinds.runs.folder import flat
@@ -95,8 +95,7 @@ def render(rows: list[dict[str, Any]]) -> None:
         shown = " ".join(f"{round(100 * value, 1) + 0.0:+.1f}" for value in differences) if factor != "ours" else ""
         worst = min(row["worst_acc"] - row["start_acc"] for row in mine)
         lines.append(f"| {factor} | {whose} | {numbers[0]:.3f} | {numbers[1]:.3f} | {shown} | {100 * worst:+.1f} |")
-    PAGE.write_text(between_marks(PAGE.read_text(), "table", lines))
-    print("\n".join(lines))
+    put_table(PAGE, "table", lines)
 
 
 if __name__ == "__main__":

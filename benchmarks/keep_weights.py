@@ -7,11 +7,11 @@ large, and tells of it in weights/manifest.json: hash, size, data, the command, 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
 
 from newkinds.runs import RunFolder
+from newkinds.runs.files import digest
 from newkinds.runs.folder import flat
 from newkinds.runs.weights import from_bytes, to_bytes
 from newkinds.settings import Settings
@@ -33,7 +33,7 @@ def main() -> None:
     (WEIGHTS / f"{chosen.name}.safetensors").write_bytes(data)
     last = run.history()[-1]
     entry = {
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": digest(data),
         "bytes": len(data),
         "network": about["network"],
         "precision": "float16, of the float32 that was trained",

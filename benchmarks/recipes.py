@@ -1,9 +1,9 @@
 """How f learns OmniGlot's characters best: python benchmarks/recipes.py --data ROOT.
 
 f at half the paper's width is trained by several recipes on the 25 alphabets of the background without the probes, and
-judged by k-means on its features of the five probe alphabets, with their number of characters given. The weights that
-`newkinds bench` starts from are trained, at full width, by the best. Writes benchmarks/results/recipes.json row by row,
-and the table in docs/paper-vs-authors.md from it; --render makes the table alone.
+judged by k-means on its features of the five probe alphabets, with their number of characters given; so are the kept
+weights of full width. Writes benchmarks/results/recipes.json row by row, and the table in docs/paper-vs-authors.md from
+it; --render makes the table alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import Rows, network, opened
-from results import between_marks
+from measure import Rows, opened
+from results import put_table
 
 import newkinds as nk
 from newkinds import api
@@ -31,6 +31,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "of 100 characters, 2 + 2 pictures of each": FEW,
     "the same of a few alphabets": {**FEW, "episodes_of": "group"},
 }
+KEPT = ("omniglot-25", "omniglot-25-group")
 SEEDS = range(4)  # of k-means
 
 
@@ -53,8 +54,10 @@ def main() -> None:
                 progress=nk.Progress(),
             )
             rows.add({"recipe": name, "changed": recipe, "alphabets": judged(file, chosen.data)})
-            network.cache_clear()
-            opened.cache_clear()
+    for name in () if chosen.render else KEPT:
+        file = Path("weights") / f"{name}.safetensors"
+        if not rows.has(recipe=str(file)):
+            rows.add({"recipe": str(file), "alphabets": judged(file, chosen.data)})
     render(rows.rows)
 
 
@@ -80,8 +83,7 @@ def render(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         acc, nmi = ([of[key] for of in row["alphabets"].values()] for key in ("acc", "nmi"))
         lines.append(f"| {row['recipe']} | {np.mean(acc):.3f} | {np.mean(nmi):.3f} | {min(acc):.3f} |")
-    PAGE.write_text(between_marks(PAGE.read_text(), "recipes", lines))
-    print("\n".join(lines))
+    put_table(PAGE, "recipes", lines)
 
 
 if __name__ == "__main__":

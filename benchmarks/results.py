@@ -29,6 +29,12 @@ def between_marks(text: str, name: str, lines: list[str]) -> str:
     return re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda match: block, text, flags=re.S)
 
 
+def put_table(page: Path, name: str, lines: list[str]) -> None:
+    """Put a table into a page, between its marks, and print it."""
+    page.write_text(between_marks(page.read_text(), name, lines))
+    print("\n".join(lines))
+
+
 def standard_error(values: NDArray[np.float64]) -> float:
     """Return the standard error of the mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import Rows, measure
-from results import between_marks
+from results import put_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "paper-vs-authors.md"
 TE, CENTRES = {"discover.variant": "te"}, {"initialise.bottleneck": "centres"}
@@ -74,8 +74,7 @@ def render(rows: list[dict[str, Any]]) -> None:
                 keys = ("kmeans_acc", "start_acc", "discovered_acc")
                 means = (sum(row[key] for row in mine) / len(mine) for key in keys)
                 lines.append(f"| {source} | {name} | {' | '.join(f'{value:.3f}' for value in means)} |")
-    PAGE.write_text(between_marks(PAGE.read_text(), "starts", lines))
-    print("\n".join(lines))
+    put_table(PAGE, "starts", lines)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from newkinds.finished import (
 )
 from newkinds.given import digest_of_given, given_network
 from newkinds.images import check_known, check_unsorted
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, group_of
 from newkinds.lessons import NETWORK, about, pretrained, read_lesson
 from newkinds.material import Material, Moment, Tensors
 from newkinds.methods import METHODS
@@ -169,7 +169,7 @@ class Pipeline:
         settings, seed = self.settings.count, self.settings.seed
         groups = None
         if settings.probe_groups == "apart":
-            groups = [name.split("/")[0] if "/" in name else "" for name in self.probes.classes]
+            groups = [group_of(name) for name in self.probes.classes]
         found = count_kinds(
             probes, self.probes.labels, unsorted, settings, groups=groups, seed=seed, progress=self.progress
         )

@@ -91,6 +91,14 @@ class Screen:
     def text(self, element: str) -> str:
         return str(self.run("return document.getElementById(arguments[0]).textContent", element))
 
+    def show_pictures(self, path: Path) -> None:
+        """Show the pictures on the map, and keep a picture of it."""
+        self.look()
+        self.map_into_view()
+        self.run("document.querySelector('[data-tool=pictures]').click()")
+        time.sleep(0.5)
+        self.save(path)
+
     def pixels(self) -> Any:
         self.painted()
         png = base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {})["data"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -221,9 +220,5 @@ def test_digits(open_page: Any, pages: Callable[..., Path], screenshots: Path) -
     ):
         screen.look(width, 900, dark)
         screen.save(screenshots / f"digits-{name}.png", whole=True)
-    screen.look()
-    screen.map_into_view()
-    screen.run("document.querySelector('[data-tool=pictures]').click()")
-    time.sleep(0.2)
-    screen.save(screenshots / "digits-pictures.png")
+    screen.show_pictures(screenshots / "digits-pictures.png")
     assert screen.complaints() == []

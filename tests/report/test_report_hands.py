@@ -26,13 +26,6 @@ def full(open_page: Any, pages: Callable[..., Path]) -> Any:
     return screen
 
 
-@pytest.fixture
-def real(open_page: Any, real_run: Path) -> Any:
-    screen = open_page(real_run / "report" / "index.html")
-    screen.map_into_view()
-    return screen
-
-
 def inside(screen: Any, path: list[tuple[float, float]]) -> set[int]:
     """Return the points in a rectangle, looked at one by one."""
     xs, ys = zip(*path, strict=True)
@@ -260,16 +253,3 @@ def test_nasty_names_are_text(full: Any, nasty: tuple[str, ...]) -> None:
     assert full.run("return document.documentElement.scrollWidth") <= 360
     assert full.complaints() == []
     assert all(url.startswith(("file:", "data:")) for url in full.requests())
-
-
-def test_a_real_run(real: Any, screenshots: Path) -> None:
-    assert real.run("return newkinds.data.frames.epoch") == [0, 4, 8]
-    assert real.run("return newkinds.data.known") == ["bolt", "gear", "nut", "screw"]
-    real.hover(3)
-    assert real.text("tip-known").startswith("nearest known kind: ")
-    for width, dark in ((1180, False), (1180, True), (360, False), (2560, True)):
-        real.look(width, 900, dark)
-        real.save(screenshots / f"real-{width}-{'dark' if dark else 'light'}.png", whole=True)
-        assert real.run("return document.documentElement.scrollWidth") <= width
-    assert real.complaints() == []
-    assert all(url.startswith(("file:", "data:")) for url in real.requests())

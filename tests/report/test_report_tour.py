@@ -17,7 +17,6 @@ from made_up_runs import near_known
 import newkinds as nk
 from newkinds.demo import demo_runs
 from newkinds.progress import QUIET
-from newkinds.report import write_report
 
 pytestmark = pytest.mark.browser
 
@@ -82,7 +81,15 @@ def tour(open_page: Any, page: Path, folder: Path, seen: Path, called: str) -> A
 
 
 def test_a_small_run(open_page: Any, real_run: Path, tmp_path: Path, screenshots: Path) -> None:
-    tour(open_page, real_run / "report" / "index.html", tmp_path, screenshots, "small")
+    screen = tour(open_page, real_run / "report" / "index.html", tmp_path, screenshots, "small")
+    assert screen.run("return newkinds.data.frames.epoch") == [0, 4, 8]
+    assert screen.run("return newkinds.data.known") == ["bolt", "gear", "nut", "screw"]
+    screen.look()
+    screen.map_into_view()
+    screen.hover(3)
+    assert screen.text("tip-known").startswith("nearest known kind: ")
+    assert screen.complaints() == []
+    assert all(url.startswith(("file:", "data:")) for url in screen.requests())
 
 
 @pytest.mark.slow
@@ -113,11 +120,7 @@ def test_photographs(open_page: Any, tmp_path: Path, screenshots: Path, shut_out
     )
     page = found.path / "report" / "index.html"
     screen = tour(open_page, page, tmp_path, screenshots, "photographs")
-    screen.look()
-    screen.map_into_view()
-    screen.run("document.querySelector('[data-tool=pictures]').click()")
-    time.sleep(0.5)
-    screen.save(screenshots / "photographs-map.png")
+    screen.show_pictures(screenshots / "photographs-map.png")
     assert screen.complaints() == []
     assert shut_out(screen) == []
     assert page.stat().st_size < 4_000_000
@@ -147,13 +150,11 @@ def compared(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def page_of(
-    pages: Callable[..., Path], make_data: Any, real_run: Path, compared: Path, tmp_path_factory: Any
-) -> Callable[[str], Path]:
+def page_of(pages: Callable[..., Path], real_run: Path, compared: Path) -> Callable[[str], Path]:
     """Return a function that gives a page by what it is of."""
     known = {
         "made-up": lambda: pages("full", 60, 4, with_moments=True, nearest_known=near_known(60, 4)),
-        "embeddings": lambda: write_report(make_data(40, 3, pictures=False), tmp_path_factory.mktemp("embeddings")),
+        "embeddings": lambda: pages("embeddings", 40, 3, pictures=False),
         "small": lambda: real_run / "report" / "index.html",
         "comparison": lambda: compared,
     }

@@ -19,7 +19,7 @@ from newkinds.baselines.started import ViewsTask, started, weights_of
 from newkinds.equations import squared_distances
 from newkinds.errors import DataError
 from newkinds.features import device_of, extract_features
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, group_of
 from newkinds.material import Found, Lesson, Material, Tensors
 from newkinds.networks import Network, SoftmaxNetwork
 from newkinds.parallel import from_writer
@@ -103,7 +103,7 @@ def groups_of(classes: Sequence[str]) -> list[NDArray[np.int64]]:
     """
     named: dict[str, list[int]] = {}
     for number, name in enumerate(classes):
-        named.setdefault(name.split("/")[0] if "/" in name else "", []).append(number)
+        named.setdefault(group_of(name), []).append(number)
     several = [group for name, group in named.items() if name and len(group) > 1]
     others = [kind for name, group in named.items() if not name or len(group) == 1 for kind in group]
     if len(others) > 1 or not several:

@@ -108,6 +108,11 @@ def pixel_digest(pixels: NDArray[Any]) -> str:
     return hashed.hexdigest()
 
 
+def group_of(name: str) -> str:
+    """Return what a kind shares with those that it belongs with: what stands before the first "/", or nothing."""
+    return name.split("/")[0] if "/" in name else ""
+
+
 def numbered(kinds: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return the kinds as indices, int64 (N,), into their sorted names, and those names."""
     values = sorted(set(kinds))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from newkinds.features import apply, device_of
 from newkinds.images.augment import augment, policy
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, group_of, numbered
 from newkinds.networks import Network
 from newkinds.pretrain.losses import prototypical_loss, triplet_loss
 from newkinds.randomness import generator, seeded_torch
@@ -185,9 +185,8 @@ class EpisodeTask(KnownTask):
         kinds = random.permutation(self.classes * self.turns)
         if self.settings.episodes_of == "any":
             return kinds
-        first = np.array([name.split("/")[0] for name in self.images.classes])
-        group = np.unique(first, return_inverse=True)[1]
-        place = random.permutation((group.max() + 1) * self.turns)
+        group, groups = numbered([group_of(name) for name in self.images.classes])
+        place = random.permutation(len(groups) * self.turns)
         return kinds[np.argsort(place[group[kinds % self.classes] * self.turns + kinds // self.classes], kind="stable")]
 
     def _draw(self, random: np.random.Generator, members: NDArray[np.int64], turn: int) -> NDArray[np.int64]:
