@@ -57,7 +57,15 @@ def command(run: RunFolder) -> str:
     # What else "auto" was settled to need not be said.
     said = {key: value for key, value in changed.items() if default[key] != "auto" or key in ASKED}
     line = ["newkinds pretrain", run.sources["known"], "--network", run.settings.network, "--out RUN"]
+    if run.data["weights"] is not None:
+        line.append(f"--weights weights/{kept_as(run.data['weights'])}")
     return " ".join([*line, *(f"--set {key}={json.dumps(value).strip(chr(34))}" for key, value in said.items())])
+
+
+def kept_as(sha256: str) -> str:
+    """Return the name of the kept file with this hash."""
+    manifest: dict[str, dict[str, str]] = json.loads((WEIGHTS / "manifest.json").read_text())
+    return next(name for name, entry in manifest.items() if entry["sha256"] == sha256)
 
 
 if __name__ == "__main__":

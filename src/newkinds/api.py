@@ -80,17 +80,20 @@ def pretrain_known(
     seed: int | None = None,
     preset: str | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    weights: str | Path | None = None,
     data: str | Path | None = None,
     progress: Progress = QUIET,
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
 
-    The arguments are those of `discover`; the same call again continues an interrupted training.
+    weights: an f that goes on learning, such as one of fewer kinds. The other arguments are those of `discover`; the
+    same call again continues an interrupted training.
     """
     given = {"network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    return pretrain_run(_known(known, out, chosen, None, data, progress), Path(out), chosen, progress)
+    file = None if weights is None else Path(weights)
+    return pretrain_run(_known(known, out, chosen, file, data, progress), Path(out), chosen, file, progress)
 
 
 def prepare(

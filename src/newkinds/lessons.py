@@ -29,9 +29,18 @@ NETWORK = "network.safetensors"
 
 
 def pretrained(
-    run: RunFolder, known: ImageSet, settings: Settings, accelerator: Accelerator, why: str, progress: Progress = QUIET
+    run: RunFolder,
+    known: ImageSet,
+    settings: Settings,
+    accelerator: Accelerator,
+    why: str,
+    progress: Progress = QUIET,
+    start: Network | None = None,
 ) -> Network:
-    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words."""
+    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words.
+
+    start: what its training goes on from.
+    """
     if not run.has(NETWORK):
         if settings.network not in UNTRAINED:
             progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
@@ -40,6 +49,7 @@ def pretrained(
             settings.pretrain,
             network=settings.network,
             network_size=None if settings.network_size == "auto" else settings.network_size,
+            start=start,
             seed=settings.seed,
             precision=settings.precision,
             accelerator=accelerator,
@@ -51,6 +61,7 @@ def pretrained(
         if found.network.has_weights:
             told |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
             told |= {"epochs": found.epochs, "seed": settings.seed}
+            told |= {} if start is None else {"after": run.data["weights"]}
         run.put(NETWORK, network_to_bytes(found.network, **told))
         run.sync()
     where = str(run.path / NETWORK)
@@ -64,10 +75,16 @@ def pretrained(
     return network.to(accelerator.device)
 
 
-def pretrain_run(known: ImageSet, out: Path, settings: Settings, progress: Progress = QUIET) -> Path:
-    """Train f on the known kinds in a run folder of its own, and return the file of its weights."""
-    with _on_known(known, out, settings, None, progress) as (run, settings, accelerator, _):
-        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
+def pretrain_run(
+    known: ImageSet, out: Path, settings: Settings, weights: Path | None = None, progress: Progress = QUIET
+) -> Path:
+    """Train f on the known kinds in a run folder of its own, and return the file of its weights.
+
+    weights: a file of f that goes on learning.
+    """
+    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator, given):
+        start = None if weights is None else given
+        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
         run.checkpoints().clear()
         return run.path / NETWORK
 

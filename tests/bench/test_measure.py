@@ -12,10 +12,12 @@ import pytest
 
 from newkinds.bench import TABLES, Where, bench, measure, render
 from newkinds.bench.measure import Cell, cells, opened, settings_of
-from newkinds.bench.setups import OURS, SETUPS
+from newkinds.bench.setups import OURS, SETUPS, Trained
 from newkinds.bench.tables import Row
 from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError
+from newkinds.runs import RunFolder
+from newkinds.runs.files import digest
 from publishers import write_cifar10, write_omniglot
 
 FAST: dict[str, Any] = {
@@ -35,11 +37,9 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Where:
     """Make a small OmniGlot and let all go fast."""
     opened.cache_clear()
     write_omniglot(tmp_path / "data", characters=3, drawers=6)
-    small = replace(
-        SETUPS["omniglot"],
-        recipe={"network": "vgg6-4-2-slim", "pretrain.loss": "prototypical", "pretrain.epochs": 1},
-        own=FAST,
-    )
+    recipe = {"network": "vgg6-4-2-slim", "pretrain.loss": "prototypical", "pretrain.epochs": 1}
+    first = Trained("f-25", recipe)
+    small = replace(SETUPS["omniglot"], f=Trained("f-30", recipe, after=first), f_but_probes=first, own=FAST)
     monkeypatch.setitem(SETUPS, "omniglot", small)
     return Where(tmp_path / "results", tmp_path / "runs", tmp_path / "weights", tmp_path / "data")
 
@@ -67,7 +67,7 @@ def test_a_result_says_what_was_measured_and_is_not_measured_again(where: Where)
     names = bench("omniglot-imagenet", only=only, where=where)
     assert names == ["omniglot-Tengwar--kmeans-on-pixels--k-true--ours--0", "omniglot-Tengwar--dtc-pi--k-true--ours--0"]
     found = json.loads((where.results / f"{names[1]}.json").read_text())
-    assert (found["data"], found["known"], found["kinds"]) == ("omniglot:Tengwar", "omniglot:train", 3)
+    assert (found["data"], found["known"], found["kinds"]) == ("omniglot:Tengwar", "omniglot:background", 3)
     assert 0 <= found["acc"] <= 1
     assert {"nmi_geometric", "nmi_arithmetic", "ari", "version", "machine", "seconds"} <= set(found)
     assert found["epochs"] == {"discover": 2}
@@ -93,9 +93,19 @@ def test_an_estimate_is_made_once_and_taken_by_every_row(where: Where) -> None:
     found = json.loads((where.results / f"{names[0]}.json").read_text())
     assert found["kinds_asked"] == "auto"
     assert found["kinds"] == counted["kinds"]
-    assert counted["known"] == "omniglot:background"
+    assert (counted["known"], found["known"]) == ("omniglot:background", "omniglot:train")
+    assert counted["f"] == found["f"]  # which has not seen the probes
     assert counted["error_in_k"] == abs(counted["kinds"] - 3)
     assert counted["count"]["low"] <= counted["kinds"] <= counted["count"]["high"]
+
+
+def test_f_of_all_known_kinds_goes_on_from_that_without_probes(where: Where) -> None:
+    (name,) = bench("known-k", only=["omniglot:Tengwar", "kmeans"], where=where)
+    first, then = (RunFolder.open(where.runs / run) for run in ("f-25", "f-30"))
+    assert [run.sources["known"] for run in (first, then)] == ["omniglot:train", "omniglot:background"]
+    found = json.loads((where.results / f"{name}.json").read_text())
+    assert found["f"]["sha256"] == digest(then.get("network.safetensors"))
+    assert found["f"]["after"] == digest(first.get("network.safetensors"))
 
 
 def test_pairs_share_their_similarity_network_and_drop_what_is_small(where: Where) -> None:
@@ -181,6 +191,6 @@ def test_a_network_from_elsewhere_takes_the_place_of_f(
 
 def test_parts_are_those_of_the_data_sets(tmp_path: Path) -> None:
     for setup in SETUPS.values():
-        for part in (setup.known, setup.counted_with, *setup.unsorted):
+        for part in (setup.known, setup.but_probes or setup.known, setup.counted_with, *setup.unsorted):
             with pytest.raises(DataError):  # there is no data; a part that is not known would be a UsageError
                 named(part, data=tmp_path)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from newkinds import api
 from newkinds.errors import DataError, UsageError
 from newkinds.networks import Network
+from newkinds.runs.files import digest
 from newkinds.runs.weights import network_from_bytes
 
 INTERRUPT = Path(__file__).parents[1] / "resume" / "interrupt.py"
@@ -142,6 +144,41 @@ def test_the_same_call_again_does_nothing_new(made: tuple[Path, Any], pictures: 
     assert (weights.stat().st_mtime_ns, log.read_bytes()) == before
     with pytest.raises(UsageError, match=r"pretrain\.epochs \(6 there, 7 now\)"):
         api.pretrain_known(known, out=run, settings={"pretrain": {**chosen, "epochs": 7}})
+
+
+def test_a_trained_network_goes_on_learning(made: tuple[Path, Any], pictures: Path, tmp_path: Path) -> None:
+    first = made[0] / "whole" / "network.safetensors"
+    known = tmp_path / "more.npz"  # brighter, and so of another mean: the network keeps its own
+    with np.load(pictures / "known.npz") as some:
+        np.savez(known, images=255 - some["images"] // 4, labels=some["labels"])
+
+    def trained(name: str, epochs: int, weights: Path | None) -> Network:
+        file = api.pretrain_known(
+            known, out=tmp_path / name, settings={"pretrain": {"epochs": epochs}}, weights=weights
+        )
+        return opened(file.parent)[0]
+
+    given, still, taught = opened(first.parent)[0], trained("still", 0, first), trained("taught", 1, first)
+    for name, value in given.state_dict().items():
+        assert torch.equal(still.state_dict()[name], value), name
+    assert torch.equal(taught.mean, given.mean)
+    change = torch.linalg.vector_norm(flattened(taught) - flattened(given)) / torch.linalg.vector_norm(flattened(given))
+    assert 0 < change < 0.5  # a fresh one would be about 1.4 away
+    assert opened(tmp_path / "taught")[1]["after"] == digest(first.read_bytes())
+    with pytest.raises(UsageError, match=r"data\.weights"):
+        trained("taught", 1, None)
+
+
+def flattened(network: Network) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in network.parameters()])
+
+
+def test_weights_for_other_pictures_cannot_go_on(made: tuple[Path, Any], tmp_path: Path) -> None:
+    np.savez(tmp_path / "larger.npz", images=np.zeros((8, 16, 16), np.uint8), labels=np.repeat([0, 1], 4))
+    with pytest.raises(UsageError, match="The weights are for pictures of 1x8x8, these are 1x16x16"):
+        api.pretrain_known(
+            tmp_path / "larger.npz", out=tmp_path / "run", weights=made[0] / "whole" / "network.safetensors"
+        )
 
 
 def test_an_episode_too_large_leaves_no_weights(pictures: Path, tmp_path: Path) -> None:

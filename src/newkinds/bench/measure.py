@@ -18,7 +18,7 @@ import torch
 
 from newkinds import api
 from newkinds.bench.figures import figure_data
-from newkinds.bench.setups import OURS, PRESETS, SETUPS
+from newkinds.bench.setups import OURS, PRESETS, SETUPS, Trained
 from newkinds.bench.tables import TABLES, Row, Table
 from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError, unknown_name
@@ -77,10 +77,22 @@ class Cell:
     @property
     def known(self) -> str:
         """The known part: that with the probes, where kinds are counted."""
+        if self.row.method == "count" and self.network is None:
+            return SETUPS[self.setup].counted_with
+        return self.taught
+
+    @property
+    def taught(self) -> str:
+        """The known part that f is trained on."""
         setup = SETUPS[self.setup]
         if self.network is not None and setup.beside is not None:
             return setup.beside
-        return setup.counted_with if self.row.method == "count" else setup.known
+        return (self.knows_no_probes and setup.but_probes) or setup.known
+
+    @property
+    def knows_no_probes(self) -> bool:
+        """Whether f must not have seen the probes: where Algorithm 2 counts, and DTC takes its number, as published."""
+        return self.row.method in ("count", "dtc") and self.row.kinds == "auto"
 
 
 def row_name(setup: str, row: Row) -> tuple[str, str]:
@@ -232,7 +244,7 @@ def opened(source: str, data: Path | None, each: int | None = None) -> ImageSet:
 
 def _prepare(left: Sequence[Cell], where: Where, progress: Progress) -> None:
     """Train every f and learn every lesson that the cells share."""
-    for cell in {(cell.setup, _lesson(cell)): cell for cell in left}.values():
+    for cell in {(cell.setup, cell.taught, _lesson(cell)): cell for cell in left}.values():
         f_of(cell, where, progress)
         if (lesson := _lesson(cell)) is not None:
             lesson_of(cell, lesson, where, progress)
@@ -277,17 +289,35 @@ def f_of(cell: Cell, where: Where, progress: Progress) -> Path | None:
     setup = SETUPS[cell.setup]
     if cell.network is not None:
         return None
-    if cell.preset == OURS and setup.weights is not None:
-        file = where.weights / f"{setup.weights}.safetensors"
-        if file.exists():
-            return file
-        settings, out = api.combine(None, setup.recipe), where.runs / setup.weights
-    else:
-        settings, out = shared_settings(cell), where.runs / f"f-{cell.setup}-{cell.preset}"
-    if cell.each is not None:
-        out = out.with_name(f"{out.name}-{cell.each}-each")
-    known = opened(setup.known, where.data, cell.each)
-    return api.pretrain_known(known, out=out, settings=settings, data=where.data, progress=progress)
+    but_probes = cell.taught == setup.but_probes
+    f = setup.f_but_probes if but_probes else setup.f
+    if cell.preset == OURS and f is not None:
+        return _trained(f, cell, where, progress)
+    out = where.runs / _cut("-".join(["f", cell.setup, cell.preset, *(["but-probes"] if but_probes else [])]), cell)
+    known = opened(cell.taught, where.data, cell.each)
+    return api.pretrain_known(known, out=out, settings=shared_settings(cell), data=where.data, progress=progress)
+
+
+def _trained(f: Trained, cell: Cell, where: Where, progress: Progress) -> Path:
+    """Return the file of an f of ours, trained first where it is not kept."""
+    file = where.weights / f"{f.weights}.safetensors"
+    if file.exists():
+        return file
+    setup = SETUPS[cell.setup]
+    known = setup.but_probes if f is setup.f_but_probes and setup.but_probes else setup.known
+    return api.pretrain_known(
+        opened(known, where.data, cell.each),
+        out=where.runs / _cut(f.weights, cell),
+        settings=api.combine(None, f.recipe),
+        weights=None if f.after is None else _trained(f.after, cell, where, progress),
+        data=where.data,
+        progress=progress,
+    )
+
+
+def _cut(name: str, cell: Cell) -> str:
+    """Return the name of what is learnt from the known part, which differs where only some pictures are taken."""
+    return f"{name}-{cell.each}-each" if cell.each else name
 
 
 def lesson_of(cell: Cell, lesson: str, where: Where, progress: Progress) -> Path:
@@ -295,7 +325,7 @@ def lesson_of(cell: Cell, lesson: str, where: Where, progress: Progress) -> Path
     return api.prepare(
         opened(cell.known, where.data, cell.each),
         lesson,
-        out=where.runs / "-".join([lesson, cell.setup, cell.preset, *([f"{cell.each}-each"] if cell.each else [])]),
+        out=where.runs / _cut(f"{lesson}-{cell.setup}-{cell.preset}", cell),
         weights=f_of(cell, where, QUIET),
         settings=shared_settings(cell),
         data=where.data,

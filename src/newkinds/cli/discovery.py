@@ -126,6 +126,9 @@ def pretrain(
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="A network.safetensors that goes on learning, instead of a fresh network.")
+    ] = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -134,8 +137,10 @@ def pretrain(
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
     chosen = api.combine(settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known))
-    weights = api.pretrain_known(known, out=folder, settings=chosen, data=data, progress=progress_for(quiet))
-    out.print(str(weights), markup=False)
+    file = api.pretrain_known(
+        known, out=folder, settings=chosen, weights=weights, data=data, progress=progress_for(quiet)
+    )
+    out.print(str(file), markup=False)
 
 
 @app.command()

@@ -43,6 +43,7 @@ def pretrain(
     *,
     network: str = "auto",
     network_size: int | None = None,
+    start: Network | None = None,
     seed: int = 0,
     precision: str = "float32",
     accelerator: Accelerator | None = None,
@@ -52,20 +53,24 @@ def pretrain(
 ) -> Pretraining:
     """Train the network called `network` on the known kinds and return it with its score on pictures kept back.
 
-    network_size: the side that pictures are brought to before they enter it; default: its own, or theirs.
+    network_size: the side that pictures are brought to before they enter it; default: its own, or theirs. start: a
+    network for such pictures that is trained already and goes on learning, instead of a fresh one.
     """
     accelerator = accelerator or make_accelerator()
     settings = resolved_pretrain(settings, known)
-    if network == "auto":
+    if start is None and network == "auto":
         network = default_network(known.channels, known.size, known.is_embedding, accelerator.device.type != "cpu")
     kept, held_out = split_held_out(known, settings.held_out, seed)
-    model = build_network(network, known.channels, known.size, seed, network_size=network_size, admitted=network)
+    model = start or build_network(
+        network, known.channels, known.size, seed, network_size=network_size, admitted=network
+    )
     task_type = TASKS[settings.loss]
     if not model.has_weights:
         return Pretraining(model, float("nan"), task_type.measure, held_out, settings.loss, epochs=0)
     if task_type is not TASKS["cross-entropy"]:
         _check_episodes(known, kept, settings)
-    model.normalise_by(known.pixels, kept)
+    if start is None:
+        model.normalise_by(known.pixels, kept)
     task = task_type(model, known, kept, held_out, settings, seed)
     assert isinstance(settings.epochs, int)
     phases = [Phase("main", settings.epochs, settings)]

@@ -115,6 +115,12 @@ class RunFolder:
         return make_settings(read_toml(self._file("settings.toml")))
 
     @property
+    def data(self) -> Mapping[str, Any]:
+        """What tells its data apart, such as hashes."""
+        found: Mapping[str, Any] = self._about["data"]
+        return found
+
+    @property
     def sources(self) -> dict[str, str]:
         """Where the pictures came from, as the last start of the run was told."""
         return dict(self._about["sources"])
