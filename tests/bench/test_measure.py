@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from newkinds.bench import TABLES, Where, bench, measure, render
-from newkinds.bench.measure import Cell, cells, opened, settings_of
+from newkinds.bench.cells import Cell, cells, settings_of, shared_settings
 from newkinds.bench.setups import OURS, SETUPS, Trained
+from newkinds.bench.starts import opened
 from newkinds.bench.tables import Row
 from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError
@@ -160,7 +161,7 @@ def test_presets_train_their_own_f() -> None:
     chosen = settings_of(cell)
     assert (chosen.method, chosen.seed, chosen.network) == ("kcl", 3, "vgg6-4-2")
     assert chosen.similarity.start == "fresh"
-    assert measure.shared_settings(cell).seed == 0
+    assert shared_settings(cell).seed == 0
 
 
 def test_a_part_of_the_pictures_is_named_so(where: Where) -> None:

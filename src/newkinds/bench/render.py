@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from newkinds.bench.cells import row_name
 from newkinds.bench.figures import drawn_again, study_figure
-from newkinds.bench.measure import row_name
 from newkinds.bench.setups import OURS, PRESETS, SETUPS
 from newkinds.bench.tables import ESTIMATED, ESTIMATED_ELSEWHERE, MEAN_ERRORS, TABLES, Figures, Row, Table
 from newkinds.errors import DataError
