@@ -1,6 +1,6 @@
 """Put what was measured into the pages that show it: python benchmarks/pages.py.
 
-A page has marks, <!-- NAME --> and <!-- /NAME -->; what stands between them is made from benchmarks/results/ alone.
+A page has marks, <!-- NAME --> and <!-- /NAME -->; what stands between them is made from the result files alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from results import RESULTS, between_marks
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "how-many-kinds.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "how-many-kinds.md"
+BENCH = ROOT / "bench" / "results"
 
 
 def main() -> None:
@@ -31,21 +32,6 @@ def rendered(text: str) -> str:
     return text
 
 
-def alphabets(values: dict[str, Any]) -> list[str]:
-    """Return the table of the paper's appendix with ours beside it."""
-    rows = [row for row in values["runs"] if row["part"] == "omniglot"]
-    sure = f"{100 * values['count']['confidence']:.0f} %"
-    lines = [f"| alphabet | true | KCL | MCL | DTC, the paper's | ours | {sure} interval |", "|---" * 7 + "|"]
-    for row in rows:
-        theirs = " | ".join(str(value) for value in row["paper"].values())
-        lines.append(f"| {row['data']} | {row['truth']} | {theirs} | {row['k']} | {row['low']} to {row['high']} |")
-    errors = [np.mean([abs(row["paper"][name] - row["truth"]) for row in rows]) for name in rows[0]["paper"]]
-    errors.append(np.mean([abs(row["k"] - row["truth"]) for row in rows]))
-    held = sum(row["holds"] for row in rows)
-    shown = " | ".join(f"{error:.2f}" for error in errors)
-    return [*lines, f"| mean error | | {shown} | holds the truth in {held} of {len(rows)} |"]
-
-
 def known_numbers(values: dict[str, Any]) -> list[str]:
     """Return how the estimate fares where the number is known."""
     lines = [
@@ -53,16 +39,27 @@ def known_numbers(values: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    alphabets = [
+        alphabet(json.loads(file.read_text())) for file in sorted(BENCH.glob("omniglot-*--count--k-auto--ours--0.json"))
+    ]
+    truths = [row["truth"] for row in alphabets]
+    groups[("OmniGlot's alphabets", f"{min(truths)} to {max(truths)}")] = alphabets
     for row in values["runs"]:
         if "settings" not in row:
             name = f"mixtures, {row['data']}" if row["part"] == "mixtures" else row["part"]
-            groups.setdefault((name, str(row["truth"]) if row["part"] != "omniglot" else "20 to 47"), []).append(row)
+            groups.setdefault((name, str(row["truth"])), []).append(row)
     for (name, truth), rows in groups.items():
         error = np.mean([abs(row["k"] - row["truth"]) for row in rows])
         width = np.mean([row["high"] - row["low"] for row in rows])
         held = sum(row["holds"] for row in rows)
         lines.append(f"| {name} | {truth} | {len(rows)} | {error:.2f} | {held} of {len(rows)} | {width:.1f} |")
     return lines
+
+
+def alphabet(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of `newkinds bench` as a row of estimates.json."""
+    low, high, truth = result["count"]["low"], result["count"]["high"], result["true_kinds"]
+    return {"truth": truth, "k": result["kinds"], "low": low, "high": high, "holds": low <= truth <= high}
 
 
 def speed(values: dict[str, Any]) -> list[str]:
@@ -88,7 +85,6 @@ def speed(values: dict[str, Any]) -> list[str]:
 
 
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
-    "alphabets": ("estimates", alphabets),
     "known numbers": ("estimates", known_numbers),
     "speed": ("sweep", speed),
 }
