@@ -55,6 +55,8 @@ class Setup:
         return {f"count.{key}": count[key] for key in ("probes", "probe_groups") if key in count}
 
 
+# Chosen on CIFAR-100's probe classes, which are neither f's nor those of the tables.
+_PHOTOS = {"initialise.bottleneck": "centres", "discover.learning_rate": 1e-3, "discover.evenness": 1.0}
 _CHARACTERS = {
     "network": "vgg6-4-2",
     "pretrain.loss": "prototypical",
@@ -81,9 +83,10 @@ SETUPS = {
             "cifar10:labelled",
             f=Trained("cifar10-5", {"network": "vgg6-5-1-slim", "pretrain.epochs": 12}),
             whole=25_000,
-            own={"initialise.bottleneck": "centres", "discover.learning_rate": 1e-3, "discover.epochs": 20},
+            own={**_PHOTOS, "discover.epochs": 20},
             differs="f is CIFAR-100's VGG at a quarter of its width, a hundredth of the work of the paper's ResNet18, "
-            "and is trained for 12 epochs, with quarter turns as further classes; the authors' for 180",
+            "and is trained for 12 epochs, with quarter turns as further classes; the authors' for 180; an evenness of "
+            "1 holds kinds to the same size, which is true of these",
         ),
         Setup(
             "cifar100",
@@ -93,8 +96,9 @@ SETUPS = {
             "cifar100:labelled+probes",
             f=Trained("cifar100-80-half", {"network": "vgg6-5-1-half", "pretrain.epochs": 30}),
             whole=5_000,
-            own={"initialise.bottleneck": "centres", "discover.learning_rate": 1e-3},
-            differs="f has half the paper's width and is trained for 30 epochs, the authors' for 180",
+            own=_PHOTOS,
+            differs="f has half the paper's width and is trained for 30 epochs, the authors' for 180; an evenness of 1 "
+            "holds kinds to the same size, which is true of these",
         ),
         Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled", whole=27_908),
         Setup(
