@@ -16,6 +16,8 @@ from results import put_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "paper-vs-authors.md"
 TE, CENTRES = {"discover.variant": "te"}, {"initialise.bottleneck": "centres"}
+DIRECTIONS = {"initialise.bottleneck": "directions", "initialise.views": 8}
+CROPS = {"discover.augmentation": "resized-crop-flip"}
 FAST, EVEN = {"discover.learning_rate": 1e-3}, {"discover.evenness": 1.0}
 
 CHARACTERS = [
@@ -39,7 +41,12 @@ TRIES: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
             ("at .001, even sizes", {**CENTRES, **FAST, **TE, **EVEN}),
             ("at .001, even sizes, 80 epochs", {**CENTRES, **FAST, **TE, **EVEN, "discover.epochs": 80}),
             ("at .001, even sizes, pi", {**CENTRES, **FAST, **EVEN}),
-            ("the same, smaller crops", {**CENTRES, **FAST, **EVEN, "discover.augmentation": "resized-crop-flip"}),
+            ("directions, 8 views, even sizes", {**DIRECTIONS, **FAST, **TE, **EVEN}),
+            ("directions, 8 views, even sizes, pi", {**DIRECTIONS, **FAST, **EVEN}),
+            (
+                "at .001, even sizes, pi, smaller crops",
+                {**CENTRES, **FAST, **EVEN, "discover.augmentation": "resized-crop-flip"},
+            ),
             ("at .001, omega to 20 K", {**CENTRES, **FAST, **TE, "discover.consistency": 200.0}),
         ],
     ),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import newkinds.features as module
 from newkinds.errors import NumericsError
-from newkinds.features import apply, as_input, batch_size, device_of, extract_features
+from newkinds.features import apply, as_input, averaged_features, batch_size, device_of, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network
 from newkinds.randomness import one_thread
@@ -53,6 +53,25 @@ def test_a_picture_alone_has_the_features_it_has_in_a_batch(network: Network) ->
     network.train()
     x = as_input(images.pixels, torch.device("cpu"))
     assert not torch.allclose(network(x)[:2], network(x[:2]), atol=1e-2)
+
+
+def test_features_are_averaged_over_views(network: Network) -> None:
+    images = pictures(40)
+    plain = extract_features(network, images)
+    assert averaged_features(network, images, plain, 0, "crop-flip", 0) is plain
+    assert averaged_features(network, images, plain, 4, "none", 0) is plain  # all views would be the same
+
+    def away(views: int, seed: int) -> NDArray:
+        return averaged_features(network, images, plain, views, "crop-flip", seed).astype(np.float64) - plain
+
+    # One view weighs half; the views of two seeds come closer to one another the more there are.
+    assert np.array_equal(away(3, 0), away(3, 0))
+    apart = [np.linalg.norm(away(views, 0) - away(views, 1)) for views in (1, 16)]
+    assert 0 < apart[1] < 0.6 * apart[0]
+    # A picture that looks the same shifted and mirrored keeps its features.
+    even = unsorted(np.full((3, 3, 8, 8), 90, np.uint8))
+    same = extract_features(network, even)
+    assert np.allclose(averaged_features(network, even, same, 3, "crop-flip", 0), same, rtol=1e-5, atol=1e-6)
 
 
 def test_parts_are_put_together_in_order(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,22 @@ def test_the_seed_counts_and_nothing_else_does() -> None:
     assert len({tuple(one) for one in others}) > 1
 
 
+def test_directions_are_what_kmeans_compares() -> None:
+    # Two kinds on two rays, near and far: by distance near and far are told apart, by direction the rays.
+    random = np.random.default_rng(0)
+    rays = np.repeat([[1.0, 0.2, 0.0], [0.2, 1.0, 0.0]], 40, axis=0)
+    lengths = np.tile([1.0, 10.0], 40)[:, None]
+    features = (lengths * (rays + 0.02 * random.normal(size=rays.shape))).astype(np.float32)
+    truth = np.repeat([0, 1], 40)
+    by_distance, start = (initialise(features, 2, Initialise(bottleneck=b)) for b in ("centres", "directions"))
+    assert clustering_accuracy(by_distance.labels, truth) < 0.8
+    assert clustering_accuracy(start.labels, truth) == 1.0
+    means = np.stack([features[start.labels == kind].mean(axis=0) for kind in (0, 1)])
+    assert np.allclose(embed(start, means), start.centres, atol=1e-3)
+    nothing = initialise(np.zeros((6, 3), np.float32), 2, Initialise(bottleneck="directions", scale="none"))
+    assert np.isfinite(nothing.probabilities).all()
+
+
 def test_a_random_bottleneck_keeps_centres_and_predictions() -> None:
     features, _ = blobs()
     pca, fresh, other = (

@@ -1,4 +1,4 @@
-"""f over a set of pictures: always in eval mode, never augmented."""
+"""f over a set of pictures, always in eval mode: as they are, or averaged over random views."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
+from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
 from newkinds.parallel import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 
+FIRST_VIEW = 2  # of those that features are averaged over: training has views 0 and 1
 BATCH = 256  # pictures at once, of up to 64 x 64 pixels; of larger ones fewer, as the memory goes with the pixels
 
 
@@ -32,6 +34,29 @@ def extract_features(network: Network, images: ImageSet, *, progress: Progress =
             hint="Lower pretrain.learning_rate and start the run in a new folder.",
         )
     return features
+
+
+def averaged_features(
+    network: Network,
+    images: ImageSet,
+    features: NDArray[np.float32],
+    views: int,
+    augmentation: str,
+    seed: int,
+    progress: Progress = QUIET,
+) -> NDArray[np.float32]:
+    """Return the mean of f's features of each picture as it is, (N, d), and of those of so many random views of it."""
+    how = policy(augmentation, images.size)
+    if views == 0 or how == policy("none", images.size):
+        return features
+    total = features.astype(np.float64)
+    for number in range(views):
+
+        def view(pixels: Tensor, items: NDArray[np.int64], number: int = number) -> Tensor:
+            return augment(pixels, items, how, seed=seed, epoch=0, view=FIRST_VIEW + number)
+
+        total += apply(network, images, prepare=view, title=f"View {number + 1} of {views}", progress=progress)
+    return (total / (1 + views)).astype(np.float32)
 
 
 def apply(

@@ -47,7 +47,8 @@ def initialise(
     that the mean probability of the most probable kind is `certainty`, as far as it can be: Eq. 1 compares distances
     with 1, and features may have any scale. With `bottleneck="random"` the centres and the predictions are the same,
     but the layer in front of them is fresh. With "centres" k-means comes first, among the features themselves, and the
-    bottleneck keeps the span of its centres, at most K - 1 dimensions.
+    bottleneck keeps the span of its centres, at most K - 1 dimensions; with "directions" it comes first, too, among
+    features brought to length 1, and the centres are the means of what it puts together.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -60,6 +61,14 @@ def initialise(
     if settings.bottleneck == "centres":
         found = kmeans(features, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         return embedded_start(features, found.centres, settings, alpha=alpha, width=width)
+    if settings.bottleneck == "directions":
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        turned = features / np.where(lengths > 0, lengths, 1)
+        found = kmeans(turned, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
+        centres = found.centres * lengths.mean()  # of kinds without a picture, where many are the same
+        for kind in np.unique(found.labels):
+            centres[kind] = features[found.labels == kind].mean(axis=0, dtype=np.float64)
+        return embedded_start(features, centres, settings, alpha=alpha, width=width)
     with one_thread():
         # A full decomposition: the randomised one would draw from a generator of its own.
         pca = PCA(n_components=width, svd_solver="full").fit(features.astype(np.float64))

@@ -124,8 +124,10 @@ class Initialise(Section):
     """The bottleneck, the centres and the first targets (Algorithm 1, line 2)."""
 
     # First weights of the last layer. "pca": the paper's; "centres": the span of k-means' centres among the features,
-    # which loses nothing that k-means sees, where few components of PCA do; "random": the authors' code
-    bottleneck: Literal["pca", "centres", "random"] = "pca"
+    # which loses nothing that k-means sees, where few components of PCA do; "directions": the same where k-means
+    # compares features by direction, whatever their length; "random": the authors' code
+    bottleneck: Literal["pca", "centres", "directions", "random"] = "pca"
+    views: int = Field(0, ge=0)  # random views of a picture that its features are averaged over; the paper's: none
     width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
     # Clusters that k-means begins with, as a multiple of the kinds; those that cost least merge. The paper's is 1

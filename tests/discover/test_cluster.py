@@ -18,7 +18,7 @@ from newkinds.discover.signs import shared_information
 from newkinds.discover.targets import Targets
 from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega, target
 from newkinds.errors import UsageError
-from newkinds.features import apply, extract_features
+from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import initialise
 from newkinds.networks import ClusteringNetwork, Network, build_network
@@ -160,6 +160,17 @@ def test_features_at_hand_are_taken(f: Network, unsorted: tuple[ImageSet, NDArra
     assert bits(cluster(f, images, KINDS, plan, features=features)) == bits(cluster(f, images, KINDS, plan))
     other = cluster(f, images, KINDS, plan, features=features[::-1].copy())
     assert bits(other) != bits(cluster(f, images, KINDS, plan))
+
+
+def test_the_start_sees_features_averaged_over_views(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
+    images, _ = unsorted
+    plan = chosen(warmup_epochs=0, epochs=0, augmentation="crop-flip").with_changes({"initialise.views": 3})
+    seen = averaged_features(f, images, extract_features(f, images), 3, "crop-flip", 0)
+    expected = initialise(seen, KINDS, plan.initialise)
+    found = cluster(f, images, KINDS, plan)
+    assert found.start.weight.tobytes() == expected.weight.tobytes()
+    plain = cluster(f, images, KINDS, plan.with_changes({"initialise.views": 0}))
+    assert plain.start.weight.tobytes() != expected.weight.tobytes()
 
 
 def test_f_is_left_as_it_is(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:

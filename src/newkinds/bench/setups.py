@@ -56,7 +56,12 @@ class Setup:
 
 
 # Chosen on CIFAR-100's probe classes, which are neither f's nor those of the tables.
-_PHOTOS = {"initialise.bottleneck": "centres", "discover.learning_rate": 1e-3, "discover.evenness": 1.0}
+_PHOTOS = {
+    "initialise.bottleneck": "directions",
+    "initialise.views": 8,
+    "discover.learning_rate": 1e-3,
+    "discover.evenness": 1.0,
+}
 _CHARACTERS = {
     "network": "vgg6-4-2",
     "pretrain.loss": "prototypical",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from newkinds.discover.clustering_task import ClusteringTask
 from newkinds.discover.signs import Choice
-from newkinds.features import apply, extract_features
+from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start, initialise
 from newkinds.material import Found, Material, Watch
@@ -61,8 +61,9 @@ def cluster(
     if features is None:
         features = extract_features(network, unsorted, progress=progress)
     # Line 2: PCA into the bottleneck, k-means into the centres, the first targets.
-    alpha = chosen.alpha
-    start = from_writer(lambda: initialise(features, kinds, settings.initialise, alpha=alpha, seed=settings.seed))
+    first, alpha = settings.initialise, chosen.alpha
+    seen = averaged_features(network, unsorted, features, first.views, chosen.augmentation, settings.seed, progress)
+    start = from_writer(lambda: initialise(seen, kinds, first, alpha=alpha, seed=settings.seed))
     task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth, watch)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
