@@ -39,8 +39,9 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Where:
     opened.cache_clear()
     write_omniglot(tmp_path / "data", characters=3, drawers=6)
     recipe = {"network": "vgg6-4-2-slim", "pretrain.loss": "prototypical", "pretrain.epochs": 1}
-    first = Trained("f-25", recipe)
-    small = replace(SETUPS["omniglot"], f=Trained("f-30", recipe, after=first), f_but_probes=first, own=FAST)
+    first = Trained("f-25", "omniglot:train", recipe)
+    then = Trained("f-30", "omniglot:background", recipe, after=first)
+    small = replace(SETUPS["omniglot"], f=then, f_but_probes=first, own=FAST)
     monkeypatch.setitem(SETUPS, "omniglot", small)
     return Where(tmp_path / "results", tmp_path / "runs", tmp_path / "weights", tmp_path / "data")
 
@@ -188,6 +189,12 @@ def test_a_network_from_elsewhere_takes_the_place_of_f(
     assert name == "cifar10-all-2-each--kmeans--k-true--ours-elsewhere_build--0"
     found = json.loads((where.results / f"{name}.json").read_text())
     assert (found["known"], found["kinds"], found["f"]) == ("cifar10:labelled", 10, {"network": network})
+
+
+def test_f_is_trained_on_what_its_set_up_says() -> None:
+    for setup in SETUPS.values():
+        assert setup.f is None or setup.f.known == setup.known
+        assert setup.f_but_probes is None or setup.f_but_probes.known == setup.but_probes
 
 
 def test_parts_are_those_of_the_data_sets(tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ PRESETS = (OURS, "paper", "authors", "quick")
 class Trained:
     """An f of ours: the name of its file in the folder of weights, and how it is trained where the file is not there.
 
-    recipe: settings by dotted keys. after: the f that goes on learning, instead of a fresh network.
+    known: the part that it is trained on. recipe: settings by dotted keys. after: the f that goes on learning, instead
+    of a fresh network.
     """
 
     weights: str
+    known: str
     recipe: Mapping[str, Any]
     after: Trained | None = None
 
@@ -70,9 +72,10 @@ _CHARACTERS = {
     "pretrain.episodes_of": "group",
     "pretrain.weight_decay": 0.0,
 }
-_OMNIGLOT_25 = Trained("omniglot-25-group", {**_CHARACTERS, "pretrain.epochs": 12})
+_OMNIGLOT_25 = Trained("omniglot-25-group", "omniglot:train", {**_CHARACTERS, "pretrain.epochs": 12})
 _OMNIGLOT_30 = Trained(
     "omniglot-30-group",
+    "omniglot:background",
     {**_CHARACTERS, "pretrain.epochs": 5, "pretrain.learning_rate": 5e-4},
     after=_OMNIGLOT_25,
 )
@@ -86,7 +89,7 @@ SETUPS = {
             "cifar10:labelled",
             ("cifar10:unlabelled",),
             "cifar10:labelled",
-            f=Trained("cifar10-5", {"network": "vgg6-5-1-slim", "pretrain.epochs": 12}),
+            f=Trained("cifar10-5", "cifar10:labelled", {"network": "vgg6-5-1-slim", "pretrain.epochs": 12}),
             whole=25_000,
             own={**_PHOTOS, "discover.epochs": 20},
             differs="f is CIFAR-100's VGG at a quarter of its width, a hundredth of the work of the paper's ResNet18, "
@@ -99,7 +102,7 @@ SETUPS = {
             "cifar100:labelled",
             ("cifar100:unlabelled",),
             "cifar100:labelled+probes",
-            f=Trained("cifar100-80-half", {"network": "vgg6-5-1-half", "pretrain.epochs": 30}),
+            f=Trained("cifar100-80-half", "cifar100:labelled", {"network": "vgg6-5-1-half", "pretrain.epochs": 30}),
             whole=5_000,
             own=_PHOTOS,
             differs="f has half the paper's width and is trained for 30 epochs, the authors' for 180; an evenness of 1 "

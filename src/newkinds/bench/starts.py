@@ -65,10 +65,8 @@ def _trained(f: Trained, cell: Cell, where: Where, progress: Progress) -> Path:
     file = where.weights / f"{f.weights}.safetensors"
     if file.exists():
         return file
-    setup = SETUPS[cell.setup]
-    known = setup.but_probes if f is setup.f_but_probes and setup.but_probes else setup.known
     return api.pretrain_known(
-        opened(known, where.data, cell.each),
+        opened(f.known, where.data, cell.each),
         out=where.runs / _cut(f.weights, cell),
         settings=api.combine(None, f.recipe),
         weights=None if f.after is None else _trained(f.after, cell, where, progress),
