@@ -19,6 +19,7 @@ from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
 
 TIGHTEST = 1e-6  # of the whole variance: what is left inside kinds counts as at least this
+ROUNDS, BLOCK = 2, 4_000_000  # of averaging over neighbours, and similarities that are held at once
 # Where the scale is looked for, in units of the distances inside kinds: beyond the largest, p hardly changes any more.
 SMALLEST_SCALE, LARGEST_SCALE, SEARCH = 0.1, 8.0, 30
 
@@ -48,7 +49,8 @@ def initialise(
     with 1, and features may have any scale. With `bottleneck="random"` the centres and the predictions are the same,
     but the layer in front of them is fresh. With "centres" k-means comes first, among the features themselves, and the
     bottleneck keeps the span of its centres, at most K - 1 dimensions; with "directions" it comes first, too, among
-    features brought to length 1, and the centres are the means of what it puts together.
+    features brought to length 1, and the centres are the means of what it puts together. All that comes after the
+    averaging over neighbours.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -57,6 +59,7 @@ def initialise(
             f"and {n_samples}.",
             hint="Ask for fewer with --kinds, or give more pictures.",
         )
+    features = neighbours_averaged(features, settings.neighbours)
     width = min(kinds if settings.width == "kinds" else settings.width, wide, n_samples)
     if settings.bottleneck == "centres":
         found = kmeans(features, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
@@ -115,6 +118,26 @@ def embedded_start(
         probabilities=p.astype(np.float32),
         labels=labels,
     )
+
+
+def neighbours_averaged(features: NDArray[np.float32], neighbours: int) -> NDArray[np.float32]:
+    """Return the features of each picture, (N, d), averaged over so many pictures nearest to it by direction, twice.
+
+    The picture itself is one of them; 0 or 1 leave features as they are. What is left of a picture is what it has in
+    common with those beside it, so that kinds are tighter and lie further apart. All get the mean length.
+    """
+    if neighbours <= 1:
+        return features
+    with one_thread():
+        lengths = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
+        directions = torch.from_numpy(features / np.where(lengths > 0, lengths, 1))
+        for _ in range(ROUNDS):
+            nearest = [
+                (some @ directions.T).topk(min(neighbours, len(features)), dim=1).indices
+                for some in directions.split(max(1, BLOCK // len(features)))
+            ]
+            directions = nn.functional.normalize(directions[torch.cat(nearest)].mean(dim=1), dim=1)
+        return (directions.numpy() * lengths.mean()).astype(np.float32)
 
 
 def _random_layer(wide: int, width: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -128,6 +128,7 @@ class Initialise(Section):
     # compares features by direction, whatever their length; "random": the authors' code
     bottleneck: Literal["pca", "centres", "directions", "random"] = "pca"
     views: int = Field(0, ge=0)  # random views of a picture that its features are averaged over; the paper's: none
+    neighbours: int = Field(0, ge=0)  # pictures nearest to each that they are averaged over, too; the paper's: none
     width: Positive | Literal["kinds"] = "kinds"  # of the bottleneck; the paper's K
     restarts: int = Field(20, ge=1)  # of k-means, the authors' 20
     # Clusters that k-means begins with, as a multiple of the kinds; those that cost least merge. The paper's is 1

@@ -61,6 +61,7 @@ class Setup:
 _PHOTOS = {
     "initialise.bottleneck": "directions",
     "initialise.views": 8,
+    "initialise.neighbours": 10,
     "discover.learning_rate": 1e-3,
     "discover.evenness": 1.0,
 }
