@@ -121,7 +121,9 @@ SETUPS = {
             f_but_probes=_OMNIGLOT_25,
             own={
                 "initialise.bottleneck": "centres",
-                "discover.epochs": 20,
+                "initialise.views": 8,
+                "initialise.neighbours": 7,
+                "discover.epochs": 10,
                 "similarity.epochs": 6,
                 "similarity.milestones": (4, 5),
             },
