@@ -17,7 +17,7 @@ from sklearn.decomposition import PCA
 from newkinds.clustering import kmeans
 from newkinds.equations import assignment, clustering_accuracy
 from newkinds.errors import UsageError
-from newkinds.initialise import Start, initialise, neighbours_averaged
+from newkinds.initialise import Start, initialise, nearest_by_direction, neighbours_averaged
 from newkinds.settings import Initialise
 
 
@@ -286,3 +286,11 @@ def test_the_start_sees_features_averaged_over_neighbours() -> None:
     found = initialise(features, 4, Initialise(neighbours=5))
     assert all(getattr(found, name).tobytes() == value.tobytes() for name, value in vars(expected).items())
     assert initialise(features, 4, Initialise()).weight.tobytes() != found.weight.tobytes()
+
+
+def test_the_nearest_by_direction_are_so_whatever_their_length() -> None:
+    angles = np.array([0.0, 0.1, 0.25, 2.0, 2.1])
+    lengths = np.array([1.0, 9.0, 0.1, 5.0, 0.01])
+    points = (np.stack([np.cos(angles), np.sin(angles)], axis=1) * lengths[:, None]).astype(np.float32)
+    assert nearest_by_direction(points, 2).tolist() == [[0, 1], [1, 0], [2, 1], [3, 4], [4, 3]]
+    assert nearest_by_direction(points, 9).shape == (5, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,10 +66,10 @@ def initialise(
         found = kmeans(features, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         return embedded_start(features, found.centres, settings, alpha=alpha, width=width)
     if settings.bottleneck == "directions":
-        lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        turned = features / np.where(lengths > 0, lengths, 1)
+        turned = _directions(features).astype(np.float32)
         found = kmeans(turned, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
-        centres = found.centres * lengths.mean()  # of kinds without a picture, where many are the same
+        length = np.linalg.norm(features, axis=1).mean()
+        centres = found.centres * length  # of kinds without a picture, where many are the same
         for kind in np.unique(found.labels):
             centres[kind] = features[found.labels == kind].mean(axis=0, dtype=np.float64)
         return embedded_start(features, centres, settings, alpha=alpha, width=width)
@@ -128,16 +129,39 @@ def neighbours_averaged(features: NDArray[np.float32], neighbours: int) -> NDArr
     """
     if neighbours <= 1:
         return features
+    length = float(np.linalg.norm(features.astype(np.float64), axis=1).mean())
+    directions = _directions(features)
+    for _ in range(ROUNDS):
+        near = nearest_by_direction(directions, neighbours)
+        total = np.zeros_like(directions)
+        for column in near.T:  # not all at once, which takes `neighbours` times the memory
+            total += directions[column]
+        directions = _directions(total / near.shape[1])
+    averaged: NDArray[np.float32] = (directions * length).astype(np.float32)
+    return averaged
+
+
+def nearest_by_direction(features: NDArray[Any], number: int) -> NDArray[np.int64]:
+    """Return which pictures are nearest to each by the direction of their features (N, d): int64 (N, number).
+
+    Each is among its own nearest, unless others have the very same direction; of fewer than `number` pictures all are
+    near.
+    """
+    directions = torch.from_numpy(_directions(features))
+    step = max(1, BLOCK // len(directions))
     with one_thread():
-        lengths = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
-        directions = torch.from_numpy(features / np.where(lengths > 0, lengths, 1))
-        for _ in range(ROUNDS):
-            nearest = [
-                (some @ directions.T).topk(min(neighbours, len(features)), dim=1).indices
-                for some in directions.split(max(1, BLOCK // len(features)))
-            ]
-            directions = nn.functional.normalize(directions[torch.cat(nearest)].mean(dim=1), dim=1)
-        return (directions.numpy() * lengths.mean()).astype(np.float32)
+        found = [
+            (directions[first : first + step] @ directions.T).topk(min(number, len(directions)), dim=1).indices
+            for first in range(0, len(directions), step)
+        ]
+    return torch.cat(found).numpy()
+
+
+def _directions(features: NDArray[Any]) -> NDArray[np.float64]:
+    """Return features (N, d) at length 1, in float64; those of length 0 stay as they are."""
+    lengths = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
+    directions: NDArray[np.float64] = features / np.where(lengths > 0, lengths, 1)
+    return directions
 
 
 def _random_layer(wide: int, width: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -155,6 +155,8 @@ class Discover(Optimiser):
     update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
     targets: Literal["eq3", "held"] = "held"  # q by the paper's Eq. 3, which lets kinds die out, or with held sizes
     power: float = Field(2.0, ge=1)  # of p in held targets; Eq. 3's is 2
+    # Pictures that f finds nearest to each, over which p is averaged before it makes q; the paper's: none
+    neighbours: int = Field(0, ge=0)
     evenness: float = Field(0.5, ge=0, le=1)  # of held sizes: 0 those of the start, 1 all the same
     # Degrees of freedom in Eq. 1. "auto": a quarter of the kinds; the paper's 1 leaves p flat where there are many
     alpha: AboveZero | Literal["auto"] = "auto"
@@ -167,6 +169,7 @@ class Discover(Optimiser):
     augmentation: str = "auto"
     # What the divergence sees. "auto": the picture as it is, but for a shifted or mirrored view where there is but one
     first_view: Literal["auto", "plain", "augmented"] = "auto"
+    mixed: bool = False  # a further view: each picture laid over another, their q mixed alike; the paper's: none
     settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
     settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
     guard_tolerance: float = Field(0.04, ge=0, le=1)  # of the sign, by which the last state may be worse than the best

@@ -20,7 +20,8 @@ from newkinds.equations import clustering_accuracy, consistency, kl_divergence, 
 from newkinds.errors import UsageError
 from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
-from newkinds.initialise import initialise
+from newkinds.initialise import initialise, nearest_by_direction
+from newkinds.material import Moment
 from newkinds.networks import ClusteringNetwork, Network, build_network
 from newkinds.pretrain import pretrain
 from newkinds.progress import Progress
@@ -314,6 +315,21 @@ def test_steps_make_q_of_what_they_saw(
     assert record["changed"] == (task.labels != before).mean()
 
 
+def test_q_is_made_of_p_averaged_over_the_pictures_that_f_finds_nearest(
+    f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+) -> None:
+    images, _ = unsorted
+    plan = chosen(epochs=2, neighbours=4)
+    seen: list[Moment] = []
+    found = cluster(f, images, KINDS, plan, watch=seen.append)
+    near = nearest_by_direction(extract_features(f, images), 4)
+    make = Targets(plan.discover, found.start.labels, KINDS, near)
+    first = make(torch.from_numpy(found.start.probabilities)).numpy()
+    assert np.allclose(seen[0].q, first[seen[0].items], atol=1e-6)
+    alone = cluster(f, images, KINDS, plan.with_changes({"discover.neighbours": 0}))
+    assert alone.probabilities.tobytes() != found.probabilities.tobytes()
+
+
 # One step
 
 
@@ -487,3 +503,39 @@ def test_warmup_may_have_a_rate_of_its_own_and_keeps_it(
     steps = {"schedule": "steps", "milestones": (1,), "decay": 1e-9}
     falling = loss(learning_rate=0.01, **steps)
     assert falling[2] < falling[1] < falling[0]  # the schedule is the main loop's
+
+
+def test_a_mixed_view_lays_each_picture_over_another_and_mixes_their_targets(
+    f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]
+) -> None:
+    images, _ = unsorted
+    items = np.array([3, 9, 27])
+    task = task_of(images, f, variant="pi", mixed=True, first_view="plain")
+    inputs = task.inputs(items, 1).double()
+    others, share = task._mixed_with(items, 1)
+    assert share.min() >= 0.5
+    assert inputs.shape[0] == 9  # two views and the mixed one
+    pixels = torch.from_numpy(images.pixels).double() / 255
+    for row, (item, other, own) in enumerate(zip(items, others, share, strict=True)):
+        assert torch.allclose(inputs[6 + row], own * pixels[item] + (1 - own) * pixels[other], atol=1e-6)
+    # The same whatever batch it is in, and another one in another epoch.
+    assert torch.equal(task.inputs(items[1:], 1)[-1].double(), inputs[-1])
+    assert not torch.equal(task.inputs(items, 2)[6:].double(), inputs[6:])
+    log_p = some_log_p(9)
+    found = task.losses(log_p, items, 1)
+    alone = task_of(images, f, variant="pi", first_view="plain").losses(log_p[:6], items, 1)
+    q = sum(
+        weight[:, None] * task.targets[torch.from_numpy(of)] for weight, of in ((share, items), (1 - share, others))
+    )
+    by_hand = (q * (q.log() - log_p[6:])).sum() / 3
+    assert float(found["mixed"]) == pytest.approx(float(by_hand), rel=1e-4)
+    assert float(found["loss"]) == pytest.approx((float(alone["loss"]) + float(by_hand)) / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_mixed_pictures_find_their_kinds_too(
+    f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]], variant: str
+) -> None:
+    images, truth = unsorted
+    found = cluster(f, images, KINDS, chosen(variant=variant, mixed=True))
+    assert clustering_accuracy(found.kinds, truth) > 0.9

@@ -77,3 +77,14 @@ def test_float32_and_probabilities_of_nothing() -> None:
     assert q.dtype == torch.float32
     assert torch.isfinite(q).all()
     assert torch.allclose(q.sum(dim=1), torch.ones(3))
+
+
+def test_q_of_p_averaged_over_neighbours_by_hand() -> None:
+    p = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])
+    near = np.array([[0, 1], [1, 0], [2, 1]])
+    averaged = torch.tensor([[0.8, 0.2], [0.8, 0.2], [0.45, 0.55]])
+    labels = np.array([0, 0, 1])
+    for settings in (Discover(targets="eq3"), Discover(evenness=0.0)):
+        q = Targets(settings, labels, 2, near)(p)
+        assert torch.allclose(q, Targets(settings, labels, 2)(averaged), atol=1e-6)
+        assert not torch.allclose(q, Targets(settings, labels, 2)(p), atol=0.01)

@@ -14,7 +14,7 @@ from newkinds.discover.clustering_task import ClusteringTask
 from newkinds.discover.signs import Choice
 from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
-from newkinds.initialise import Start, initialise
+from newkinds.initialise import Start, initialise, nearest_by_direction
 from newkinds.material import Found, Material, Watch
 from newkinds.networks import ClusteringNetwork, Network
 from newkinds.parallel import from_writer
@@ -64,7 +64,8 @@ def cluster(
     first, alpha = settings.initialise, chosen.alpha
     seen = averaged_features(network, unsorted, features, first.views, chosen.augmentation, settings.seed, progress)
     start = from_writer(lambda: initialise(seen, kinds, first, alpha=alpha, seed=settings.seed))
-    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth, watch)
+    near = from_writer(lambda: nearest_by_direction(seen, chosen.neighbours)) if chosen.neighbours > 1 else None
+    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, near, truth, watch)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
     rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate

@@ -23,6 +23,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.initialise import Start
 from newkinds.material import Watch
 from newkinds.networks import ClusteringNetwork, Network
+from newkinds.randomness import uniforms
 from newkinds.settings import Discover, Optimiser
 from newkinds.training import Phase, Record, Task
 
@@ -30,8 +31,9 @@ from newkinds.training import Phase, Record, Task
 class ClusteringTask(Task):
     """Train f, the bottleneck and the centres on the unsorted pictures (Algorithm 1, lines 3 to 12).
 
-    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few states
-    on the way.
+    neighbours: int64 (N, n), pictures that f finds alike, over which p is averaged for q; None: p as it is. truth:
+    int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few states on the
+    way.
     """
 
     stage = "discover"
@@ -44,6 +46,7 @@ class ClusteringTask(Task):
         unsorted: ImageSet,
         settings: Discover,
         seed: int,
+        neighbours: NDArray[np.int64] | None = None,
         truth: NDArray[np.int64] | None = None,
         watch: Watch | None = None,
     ) -> None:
@@ -57,7 +60,7 @@ class ClusteringTask(Task):
         self.batch_size = settings.batch_size
         self.seed = seed
         self.truth = truth
-        make_targets = Targets(settings, start.labels, len(start.centres))
+        make_targets = Targets(settings, start.labels, len(start.centres), neighbours)
         self.variant = VARIANTS[settings.variant](make_targets, settings.beta)
         self.views = self.variant.views
         self.how = policy(settings.augmentation, unsorted.size)
@@ -93,21 +96,44 @@ class ClusteringTask(Task):
                     layer.eval()
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return the variant's views of some pictures, one below the other: they share batch statistics."""
-        device = device_of(self.module)
-        pixels = self.images.pixels[items]
-        if self.images.is_embedding:
-            return as_input(pixels, device).repeat(self.views, 1)
-        batch = torch.from_numpy(pixels).to(device)
-        plain = policy("none", self.images.size)
-        views = []
-        for view in range(self.views):
-            how = plain if view == 0 and self.settings.first_view == "plain" else self.how
-            views.append(augment(batch, items, how, seed=self.seed, epoch=epoch, view=view))
+        """Return the variant's views of some pictures, one below the other: they share batch statistics.
+
+        The last one, where pictures are mixed, has each laid over another.
+        """
+        views = [self._view(items, epoch, view) for view in range(self.views)]
+        if self.settings.mixed:
+            others, share = self._mixed_with(items, epoch)
+            share = share.view(-1, *[1] * (views[0].dim() - 1)).to(views[0])
+            views.append(share * views[0] + (1 - share) * self._view(others, epoch, 0))
         return torch.cat(views)
 
+    def _view(self, items: NDArray[np.int64], epoch: int, view: int) -> Tensor:
+        """Return a view of some pictures; the first is the picture as it is, if the settings say so."""
+        device, pixels = device_of(self.module), self.images.pixels[items]
+        if self.images.is_embedding:
+            return as_input(pixels, device)
+        how = policy("none", self.images.size) if view == 0 and self.settings.first_view == "plain" else self.how
+        return augment(torch.from_numpy(pixels).to(device), items, how, seed=self.seed, epoch=epoch, view=view)
+
+    def _mixed_with(self, items: NDArray[np.int64], epoch: int) -> tuple[NDArray[np.int64], Tensor]:
+        """Return which picture each is laid over, and its own share (B,), at least half."""
+        random = uniforms(self.seed, "mixed", epoch, items, 2)
+        return (random[:, 0] * len(self.images)).astype(np.int64), torch.from_numpy((1 + random[:, 1]) / 2)
+
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return Eq. 6 for a batch, and its two terms."""
+        """Return Eq. 6 for a batch, and its two terms; where pictures are mixed, its mean with their divergence."""
+        if not self.settings.mixed:
+            return self._eq6(outputs, items, epoch)
+        of_views, of_mixed = outputs[: -len(items)], outputs[-len(items) :]
+        found = self._eq6(of_views, items, epoch)
+        others, share = self._mixed_with(items, epoch)
+        share = share[:, None].to(self.targets)
+        q = share * self.targets[torch.from_numpy(items)] + (1 - share) * self.targets[torch.from_numpy(others)]
+        divergence = kl_divergence(q.to(outputs), of_mixed, self.settings.kl_normalisation)
+        return found | {"loss": (found["loss"] + divergence) / 2, "mixed": divergence}
+
+    def _eq6(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        """Return Eq. 6 for the variant's views of a batch, and its two terms."""
         numbers = torch.from_numpy(items)
         log_p, p_other = self.variant.other(outputs, numbers)
         self.seen[numbers] = log_p.detach().exp().float().cpu()

@@ -2,7 +2,8 @@
 
 Under Eq. 3 small kinds can lose a little at every update until nothing is left of them, and with many kinds p is so
 flat that its square is no sharper than noise. Held targets are p to a power, scaled so that each kind has the mass it
-should have: between that of the start and an even share.
+should have: between that of the start and an even share. Either can be made of p averaged over pictures that f finds
+alike, which outvotes what the network says of single ones.
 """
 
 from __future__ import annotations
@@ -21,17 +22,27 @@ ROUNDS = 50  # of scaling columns and rows in turn
 class Targets:
     """Make q from p, as the settings say.
 
-    labels: int64 (N,), the kinds of the start, whose sizes held targets are tied to.
+    labels: int64 (N,), the kinds of the start, whose sizes held targets are tied to. neighbours: int64 (N, n), the
+    pictures nearest to each, over which p is averaged first; None: p as it is.
     """
 
-    def __init__(self, settings: Discover, labels: NDArray[np.int64], kinds: int) -> None:
+    def __init__(
+        self,
+        settings: Discover,
+        labels: NDArray[np.int64],
+        kinds: int,
+        neighbours: NDArray[np.int64] | None = None,
+    ) -> None:
         self.settings = settings
+        self.neighbours = None if neighbours is None else torch.from_numpy(neighbours)
         sizes = np.bincount(labels, minlength=kinds).astype(np.float64)
         even = settings.evenness
         self.mass = torch.from_numpy((1 - even) * sizes + even * len(labels) / kinds)
 
     def __call__(self, p: Tensor) -> Tensor:
         """Return q (N, K) from p (N, K) of all pictures."""
+        if self.neighbours is not None:
+            p = p[self.neighbours].mean(dim=1)
         if self.settings.targets == "eq3":
             return target(p)
         return held_target(p, self.mass, self.settings.power)
