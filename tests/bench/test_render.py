@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from newkinds.bench import render
+from newkinds.bench import TABLES, render
+from newkinds.bench.cells import row_name
 from newkinds.bench.render import Measured, read_results
 from newkinds.bench.setups import SETUPS
 from newkinds.errors import DataError
@@ -83,8 +84,10 @@ def test_estimates_stand_beside_the_papers(tmp_path: Path) -> None:
 
 
 def test_studies_are_drawn_the_same_every_time(tmp_path: Path) -> None:
+    rows = {one.label: one for one in TABLES["bottleneck-width"].rows}
+
     def name(width: int) -> str:
-        return f"cifar100-unlabelled--dtc-baseline-bottleneck-pca-width-{width}--k-true--ours--0"
+        return "--".join(["cifar100-unlabelled", *row_name("cifar100", rows[str(width)]), "ours", "0"])
 
     for width, acc in ((2, 0.3), (10, 0.6), (40, 0.5)):
         result(tmp_path / "results", name(width), acc=acc)

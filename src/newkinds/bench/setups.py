@@ -108,8 +108,9 @@ SETUPS = {
             f=Trained("cifar100-80", "cifar100:labelled", {"network": "vgg6-5-1-slim", "pretrain.epochs": 40}),
             whole=5_000,
             own=_PHOTOS,
-            differs="f has a quarter of the paper's width and is trained for 40 epochs, the authors' for 180; by k-means "
-            "it is about as good as theirs. An evenness of 1 holds kinds to the same size, which is true of these",
+            differs="f has a quarter of the paper's width and is trained for 40 epochs, the authors' for 180; by "
+            "k-means it is about as good as theirs. An evenness of 1 holds kinds to the same size, which is true of "
+            "these",
         ),
         Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled", whole=27_908),
         Setup(

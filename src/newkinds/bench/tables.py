@@ -252,8 +252,8 @@ BOTTLENECK_WIDTH = Table(
     ),
     minutes=30,
     kind="study",
-    about="DTC-Baseline on the ten unlabelled classes for 20 epochs, started from the PCA. The paper draws a curve and gives no "
-    "figures: it is not very sensitive, and best with as many components as kinds, ten.",
+    about="DTC-Baseline on the ten unlabelled classes for 20 epochs, started from the PCA. The paper draws a curve and "
+    "gives no figures: it is not very sensitive, and best with as many components as kinds, ten.",
     x="width of the bottleneck",
 )
 
@@ -267,8 +267,8 @@ WRONG_K = Table(
     ),
     minutes=40,
     kind="study",
-    about="DTC-Baseline on the ten unlabelled classes for 20 epochs. The paper draws a curve and gives no figures: both measures "
-    "fall away from the true number, and a larger one does less harm than a smaller one.",
+    about="DTC-Baseline on the ten unlabelled classes for 20 epochs. The paper draws a curve and gives no figures: "
+    "both measures fall away from the true number, and a larger one does less harm than a smaller one.",
     x="number of kinds asked for",
 )
 
