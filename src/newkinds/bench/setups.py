@@ -93,7 +93,7 @@ SETUPS = {
             "cifar10:labelled",
             f=Trained("cifar10-5", "cifar10:labelled", {"network": "vgg6-5-1-slim", "pretrain.epochs": 12}),
             whole=25_000,
-            own={**_PHOTOS, "discover.epochs": 20},
+            own={**_PHOTOS, "discover.epochs": 10},
             differs="f is CIFAR-100's VGG at a quarter of its width, a hundredth of the work of the paper's ResNet18, "
             "and is trained for 12 epochs, with quarter turns as further classes; the authors' for 180; an evenness of "
             "1 holds kinds to the same size, which is true of these",
