@@ -108,7 +108,7 @@ KNOWN_K = Table(
             },
         ),
     ),
-    minutes=150,
+    minutes=60,
     about="k-means is on f's features.",
 )
 
@@ -250,7 +250,7 @@ BOTTLENECK_WIDTH = Table(
         )
         for width in (2, 5, 10, 20, 40, 80, 128)
     ),
-    minutes=30,
+    minutes=5,
     kind="study",
     about="DTC-Baseline on the ten unlabelled classes for 20 epochs, started from the PCA. The paper draws a curve and "
     "gives no figures: it is not very sensitive, and best with as many components as kinds, ten.",
@@ -265,7 +265,7 @@ WRONG_K = Table(
         Row(str(kinds), "dtc", {}, "true" if kinds == 10 else kinds, changed=_STUDIED)
         for kinds in (5, 8, 9, 10, 11, 12, 15, 20, 30, 50)
     ),
-    minutes=40,
+    minutes=7,
     kind="study",
     about="DTC-Baseline on the ten unlabelled classes for 20 epochs. The paper draws a curve and gives no figures: "
     "both measures fall away from the true number, and a larger one does less harm than a smaller one.",
@@ -274,7 +274,7 @@ WRONG_K = Table(
 
 _PI_ON_CIFAR10 = KNOWN_K.rows[2]
 FIGURES = tuple(
-    Table(name, title, ("cifar10",), (_PI_ON_CIFAR10,), minutes=60, kind="figure", about=about)
+    Table(name, title, ("cifar10",), (_PI_ON_CIFAR10,), minutes=12, kind="figure", about=about)
     for name, title, about in (
         (
             "tsne-over-epochs",
