@@ -201,7 +201,8 @@ def test_blobs_are_found(choose: str) -> None:
 
 def test_rings_are_found_where_k_means_fails() -> None:
     points, truth = make_circles(400, factor=0.4, noise=0.03, random_state=0)
-    labels, _ = lsc(points, 2, Lsc(nearest=3), seed=0)
+    # With 3 nearest landmarks the graph is in four pieces, and which two of them come apart is the machine's to choose.
+    labels, _ = lsc(points, 2, Lsc(nearest=5), seed=0)
     assert clustering_accuracy(labels, truth) > 0.99
     assert clustering_accuracy(kmeans(points, 2, seed=0).labels, truth) < 0.7
 

@@ -65,7 +65,7 @@ def cluster(
     seen = averaged_features(network, unsorted, features, first.views, chosen.augmentation, settings.seed, progress)
     start = from_writer(lambda: initialise(seen, kinds, first, alpha=alpha, seed=settings.seed))
     near = from_writer(lambda: nearest_by_direction(seen, chosen.neighbours)) if chosen.neighbours > 1 else None
-    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, near, truth, watch)
+    task = ClusteringTask(copy.deepcopy(network), start, unsorted, chosen, settings.seed, truth, watch, near)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
     rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate

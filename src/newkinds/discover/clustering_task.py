@@ -31,9 +31,8 @@ from newkinds.training import Phase, Record, Task
 class ClusteringTask(Task):
     """Train f, the bottleneck and the centres on the unsorted pictures (Algorithm 1, lines 3 to 12).
 
-    neighbours: int64 (N, n), pictures that f finds alike, over which p is averaged for q; None: p as it is. truth:
-    int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few states on the
-    way.
+    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few states
+    on the way. neighbours: int64 (N, n), pictures that f finds alike, over which p is averaged for q; None: p as it is.
     """
 
     stage = "discover"
@@ -46,9 +45,9 @@ class ClusteringTask(Task):
         unsorted: ImageSet,
         settings: Discover,
         seed: int,
-        neighbours: NDArray[np.int64] | None = None,
         truth: NDArray[np.int64] | None = None,
         watch: Watch | None = None,
+        neighbours: NDArray[np.int64] | None = None,
     ) -> None:
         assert isinstance(settings.alpha, float)
         assert isinstance(settings.consistency, float)
