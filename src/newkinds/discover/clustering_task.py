@@ -99,16 +99,17 @@ class ClusteringTask(Task):
 
         The last one, where pictures are mixed, has each laid over another.
         """
-        views = [self._view(items, epoch, view) for view in range(self.views)]
+        pixels = self.images.pixels[items]
+        views = [self._view(pixels, items, epoch, view) for view in range(self.views)]
         if self.settings.mixed:
             others, share = self._mixed_with(items, epoch)
             share = share.view(-1, *[1] * (views[0].dim() - 1)).to(views[0])
-            views.append(share * views[0] + (1 - share) * self._view(others, epoch, 0))
+            views.append(share * views[0] + (1 - share) * self._view(self.images.pixels[others], others, epoch, 0))
         return torch.cat(views)
 
-    def _view(self, items: NDArray[np.int64], epoch: int, view: int) -> Tensor:
+    def _view(self, pixels: NDArray[Any], items: NDArray[np.int64], epoch: int, view: int) -> Tensor:
         """Return a view of some pictures; the first is the picture as it is, if the settings say so."""
-        device, pixels = device_of(self.module), self.images.pixels[items]
+        device = device_of(self.module)
         if self.images.is_embedding:
             return as_input(pixels, device)
         how = policy("none", self.images.size) if view == 0 and self.settings.first_view == "plain" else self.how
