@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from newkinds.discover.targets import Targets, held_target
+from newkinds.discover.targets import AT_ONCE, Targets, held_target
 from newkinds.equations import target
 from newkinds.settings import Discover
 
@@ -88,3 +88,11 @@ def test_q_of_p_averaged_over_neighbours_by_hand() -> None:
         q = Targets(settings, labels, 2, near)(p)
         assert torch.allclose(q, Targets(settings, labels, 2)(averaged), atol=1e-6)
         assert not torch.allclose(q, Targets(settings, labels, 2)(p), atol=0.01)
+
+
+def test_p_of_more_neighbours_than_are_held_at_once() -> None:
+    p = some_p(0, AT_ONCE + 3, 2)
+    near = np.random.default_rng(0).integers(0, len(p), (len(p), 4))
+    labels = np.zeros(len(p), dtype=np.int64)
+    averaged = (p[near[:, 0]] + p[near[:, 1]] + p[near[:, 2]] + p[near[:, 3]]) / 4
+    assert torch.allclose(Targets(Discover(targets="eq3"), labels, 2, near)(p), target(averaged))

@@ -17,6 +17,7 @@ from newkinds.equations import target
 from newkinds.settings import Discover
 
 ROUNDS = 50  # of scaling columns and rows in turn
+AT_ONCE = 4096  # pictures whose neighbours' p is held in memory together
 
 
 class Targets:
@@ -42,7 +43,7 @@ class Targets:
     def __call__(self, p: Tensor) -> Tensor:
         """Return q (N, K) from p (N, K) of all pictures."""
         if self.neighbours is not None:
-            p = p[self.neighbours].mean(dim=1)
+            p = torch.cat([p[near].mean(dim=1) for near in self.neighbours.split(AT_ONCE)])
         if self.settings.targets == "eq3":
             return target(p)
         return held_target(p, self.mass, self.settings.power)
