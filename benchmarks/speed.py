@@ -3,7 +3,8 @@
 A bare loop is forward, loss, backward and step on the same batches, whose views are made beforehand; it has no
 augmentation, no checks, no scores and, for discovery, no look at all pictures that makes q. Both take turns in one
 run, and what is reported is the ratio of their median times. Discovery is measured with the defaults, where q is made
-of what the epoch's own steps said, and with `discover.p_from = "pass"`, the paper's way.
+of what the epoch's own steps said, and with `discover.p_from = "pass"`, the paper's way. Beside them, an epoch of
+discovery with `precision = "bfloat16"` against one with "float32".
 
 Memory: one epoch of discovery on as many pictures as CIFAR-10 has in five classes, in a process of its own, beside the
 bare loop with the same pictures in memory: the largest size of the process while it ran, above what it had before.
@@ -48,7 +49,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="where the data sets lie; default $NEWKINDS_DATA")
     parser.add_argument("--pictures", type=int, default=512, help="of each case but pretraining")
-    parser.add_argument("--only", nargs="+", default=[], help="such as cifar:pretrain, omniglot:pi or memory")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="such as cifar:pretrain, omniglot:pi, precision or memory"
+    )
     parser.add_argument("--memory", choices=["ours", "bare"], help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.memory:
@@ -63,8 +66,18 @@ def main() -> None:
                 continue
             task = make_task(case, what, chosen.data, chosen.pictures)
             row = {"network": CASES[case][2], "data": case, "epoch_of": what, "pictures": len(task.names)}
-            rows[f"{case}:{what}"] = row | compare(task, 3 if len(task.names) > 10_000 else 7)
+            loops = {"ours": ours(task), "bare": bare(task)}
+            rows[f"{case}:{what}"] = row | compare(task, loops, 3 if len(task.names) > 10_000 else 7)
             print(rows[f"{case}:{what}"], flush=True)
+    precisions: list[dict[str, Any]] = before.get("precision", [])
+    if not chosen.only or "precision" in chosen.only:
+        precisions = []
+        for case, (_, _, name) in CASES.items():
+            task = make_task(case, "pi", chosen.data, chosen.pictures)
+            loops = {precision: ours(task, precision) for precision in ("bfloat16", "float32")}
+            row = {"network": name, "data": case, "pictures": len(task.names)}
+            precisions.append(row | compare(task, loops, 7))
+            print(precisions[-1], flush=True)
     memory = before.get("memory", {})
     if not chosen.only or "memory" in chosen.only:
         above = {kind: in_a_process(__file__, kind, chosen.data) for kind in ("bare", "ours")}
@@ -72,9 +85,11 @@ def main() -> None:
         memory["beyond_the_bare_loop_mb"] = above["ours"] - above["bare"]
         print(memory)
     values = {
-        "what": "median time of a bare loop / median time of our epoch, taking turns in one run",
+        "what": "median time of a bare loop / median time of our epoch, taking turns in one run; precision: of float32 "
+        "/ of bfloat16",
         "threads": torch.get_num_threads(),
         "speed": list(rows.values()),
+        "precision": precisions,
         "memory": memory,
     }
     write_result("speed", values)
@@ -114,7 +129,7 @@ def clustering_task(network: nn.Module, images: nk.ImageSet, what: str) -> Clust
     return ClusteringTask(network, start, images, chosen, seed=0)
 
 
-def ours(task: Task) -> Callable[[], None]:
+def ours(task: Task, precision: str = "float32") -> Callable[[], None]:
     """Return a function that runs one epoch as the loop does, with what is due at its end."""
     accelerator = make_accelerator()
     settings = task.settings
@@ -123,7 +138,7 @@ def ours(task: Task) -> Callable[[], None]:
 
     def run() -> None:
         with QUIET.step("", 1) as step:
-            _epoch(task, task.module, optimiser, accelerator, 7, step)
+            _epoch(task, task.module, optimiser, accelerator, 7, step, precision)
         task.epoch_done(phase, 7, last_of_phase=False)
 
     return run
@@ -145,9 +160,8 @@ def bare(task: Task) -> Callable[[], None]:
     return run
 
 
-def compare(task: Task, repeats: int) -> dict[str, Any]:
-    """Time our epoch and the bare loops in turn."""
-    loops = {"ours": ours(task), "bare": bare(task)}
+def compare(task: Task, loops: dict[str, Callable[[], None]], repeats: int) -> dict[str, Any]:
+    """Time two loops in turn."""
     times: dict[str, list[float]] = {name: [] for name in loops}
     for turn in range(repeats + 1):
         for name, loop in loops.items():
@@ -157,10 +171,11 @@ def compare(task: Task, repeats: int) -> dict[str, Any]:
                 times[name].append(time.perf_counter() - started)
     median = {name: float(np.median(values)) for name, values in times.items()}
     seen = sum(len(items) for items in task.batches(7))
+    first, second = median.values()
     return {
         "repeats": repeats,
         "images_a_second": {name: seen / value for name, value in median.items()},
-        "ratio": median["bare"] / median["ours"],
+        "ratio": second / first,
     }
 
 

@@ -104,26 +104,29 @@ def run(task: Task, optimiser: Optimiser, epochs: int) -> Arrays:
     return {**weights, "loss": np.array([record["loss"] for record in records])}
 
 
-def normalised(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> Arrays:
+def normalised(make: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Arrays:
     """Return what a batch norm layer gives for two batches, its gradients and its statistics afterwards."""
-    layer = make().double()
+    layer_type = torch.float32 if dtype == torch.bfloat16 else dtype
+    layer = make().to(layer_type)
     module = nn.Sequential(layer)
     found: Arrays = {}
     with shared_batch_norm(module):
         assert (module[0] is layer) == (processes() == 1)
         for number in range(2):
-            x = torch.from_numpy(np.random.default_rng(number).normal(3, 2, shape)).requires_grad_()
+            x = torch.from_numpy(np.random.default_rng(number).normal(3, 2, shape)).to(dtype).requires_grad_()
             weights = torch.from_numpy(np.random.default_rng(9).normal(size=shape))
             mine = torch.from_numpy(share(np.arange(len(x))))
-            y = gathered(module(x[mine]), len(x))
+            y = module(x[mine])
+            assert y.dtype == dtype
+            y = gathered(y.to(layer_type), len(x))
             (y * weights).sum().backward()
             assert x.grad is not None
             # Each process has the gradient of the sum over all processes, for its own share.
-            found[f"x.{number}"] = gathered_rows(x.grad[mine].numpy() / processes())  # type: ignore[arg-type]
+            found[f"x.{number}"] = gathered_rows(x.grad[mine].to(layer_type).numpy() / processes())  # type: ignore[arg-type]
             found[f"y.{number}"] = y.detach().numpy()
         module.eval()
         if layer.running_mean is not None:  # without statistics, a layer's answers hang on the batch even in eval mode
-            found["eval"] = gathered_rows(module(x[mine]).detach().numpy())
+            found["eval"] = gathered_rows(module(x[mine]).detach().to(layer_type).numpy())
     assert module[0] is layer
     assert not layer.training
     return found | {f"statistic.{name}": value.numpy() for name, value in layer.named_buffers()}
@@ -176,6 +179,7 @@ def arrays() -> dict[str, Arrays]:
     }
     found["views"] = run(Views(), Optimiser(learning_rate=0.01), epochs=8)
     found |= {f"batch norm, {name}": normalised(*how) for name, how in NORMS.items()}
+    found["batch norm in bfloat16"] = normalised(*NORMS["2d"], torch.bfloat16)
     network = build_network("vgg6-4-2-slim", 1, 8, seed=0)
     network.train()
     found["features"] = {str(n): extract_features(network, digits().select(np.arange(n))) for n in (2, 7, 301)}

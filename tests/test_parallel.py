@@ -113,6 +113,21 @@ def test_batch_norm(name: str, one: dict[str, Arrays], two: list[dict[str, Array
     assert tracked == (None if name == "no statistics" else 2)
 
 
+def test_batch_norm_in_bfloat16(one: dict[str, Arrays], two: list[dict[str, Arrays]]) -> None:
+    mine = one["batch norm in bfloat16"]
+    for theirs in (of["batch norm in bfloat16"] for of in two):
+        outputs = [key for key in mine if not key.startswith("statistic")]
+        # Numbers up to 4 have steps of 1/64; statistics are kept in float32.
+        assert difference({key: mine[key] for key in outputs}, {key: theirs[key] for key in outputs}) < 0.04
+        assert (
+            difference(
+                {key: mine[key] for key in mine if key not in outputs},
+                {key: theirs[key] for key in theirs if key not in outputs},
+            )
+            < 1e-5
+        )
+
+
 def test_batch_norm_is_put_back(said: list[dict[str, Any]]) -> None:
     for theirs in said:
         assert theirs["restored"] == dict.fromkeys(theirs["restored"], True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
+from newkinds.networks import build_network
 from newkinds.randomness import one_thread, seeded_torch, uniforms
 from newkinds.settings import Optimiser
 from newkinds.training import Phase, Record, Task, make_optimiser, train
@@ -221,6 +222,30 @@ def test_the_task_says_what_is_trained_and_in_which_mode() -> None:
     train(task, phases(1, 2))
     changed = {name for name, value in task.module.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"3.weight", "3.bias"}
+
+
+def test_bfloat16_is_for_the_steps_alone_and_goes_on_with_the_same_bits() -> None:
+    class Deep(Fit):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f = build_network("vgg6-4-2-slim", 1, 8, seed=0)
+            self.module = nn.Sequential(self.f, nn.Linear(self.f.feature_dim, 1))
+            self.x = torch.from_numpy(np.random.default_rng(0).random((N, 1, 8, 8), dtype=np.float32))
+            self.f.register_forward_hook(lambda *_: self.modes.append((self.f.training, self.f.in_bfloat16)))
+            self.modes: list[tuple[bool, bool]] = []
+
+    exact, rough, kept = Deep(), Deep(), InMemory()
+    train(exact, phases(1, 2))
+    train(rough, phases(1, 2), checkpoints=kept, precision="bfloat16")
+    assert set(exact.modes) == {(True, False), (False, False)}
+    assert set(rough.modes) == {(True, True), (False, False)}  # what is due after an epoch is in float32
+    weights = rough.module.state_dict()
+    assert all(value.dtype == (torch.int64 if "tracked" in name else torch.float32) for name, value in weights.items())
+    assert bits(rough) != bits(exact)
+    again, rest = Deep(), InMemory()
+    rest.kept = {2: kept.kept[2]}
+    train(again, phases(1, 2), checkpoints=rest, precision="bfloat16")
+    assert bits(again) == bits(rough)
 
 
 def test_a_settled_task_spares_the_epochs_that_are_left() -> None:

@@ -198,6 +198,7 @@ class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
         """Return x (B, C, ...) normalised over the whole batch."""
         if not self.training:
             return super().forward(x)
+        given, x = x.dtype, x.to(torch.promote_types(x.dtype, torch.float32))
         axes = [axis for axis in range(x.ndim) if axis != 1]
         # Mean first, then the squares of what is left: one pass with E[x^2] - E[x]^2 loses digits.
         counted = torch.tensor(x.numel() // x.shape[1], device=x.device)
@@ -215,4 +216,5 @@ class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
                 self.running_mean.lerp_(mean.detach(), momentum)
                 self.running_var.lerp_(variance.detach() * (count / (count - 1)), momentum)
         y: Tensor = centred * torch.rsqrt(variance + self.eps).view(shape)
-        return y * self.weight.view(shape) + self.bias.view(shape) if self.affine else y
+        y = y * self.weight.view(shape) + self.bias.view(shape) if self.affine else y
+        return y.to(given)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
+from newkinds.networks import bfloat16
 from newkinds.parallel import gathered, is_writer, make_accelerator, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
@@ -125,11 +126,12 @@ def train(
     """Run all phases of a task, from its last checkpoint if there is one, until the last epoch or until it settles.
 
     precision: "float32", or "float64", in which sums taken in another order - by another number of threads or processes
-    - do not make another result; the module is left in it.
+    - do not make another result; the module is left in it. "bfloat16" is float32 but for what f multiplies in the
+    steps.
     """
     accelerator = accelerator or make_accelerator()
     # The task keeps its own module: what accelerate makes of it is for the steps only.
-    task.module.to(dtype=getattr(torch, precision))
+    task.module.to(dtype=torch.float64 if precision == "float64" else torch.float32)
     with shared_batch_norm(task.module):
         forward = accelerator.prepare_model(task.module)
         kept = checkpoints.load(task.stage) if checkpoints else None
@@ -145,7 +147,7 @@ def train(
                 for epoch in range(max(first, done), first + phase.epochs):
                     for group in optimiser.param_groups:
                         group["lr"] = group["base"] * phase.rate(epoch - first)
-                    record = _epoch(task, forward, optimiser, accelerator, epoch, step)
+                    record = _epoch(task, forward, optimiser, accelerator, epoch, step, precision)
                     record |= task.epoch_done(phase, epoch, last_of_phase=epoch + 1 == first + phase.epochs)
                     _check_weights(task, epoch)
                     log({"stage": task.stage, "phase": phase.name, "epoch": epoch, **record})
@@ -164,13 +166,16 @@ def _epoch(
     accelerator: Accelerator,
     epoch: int,
     step: Step,
+    precision: str = "float32",
 ) -> Record:
     """Go once over all batches and return the mean losses."""
     task.set_mode()
     sums: dict[str, Tensor] = {}
     count = 0
     for items in task.batches(epoch):
-        outputs = gathered(forward(task.inputs(share(items), epoch)), len(items), task.views)
+        inputs = task.inputs(share(items), epoch)
+        with bfloat16(task.module, precision == "bfloat16"):
+            outputs = gathered(forward(inputs), len(items), task.views)
         losses = task.losses(outputs, items, epoch)
         if not torch.isfinite(losses["loss"]):
             raise _not_finite(task, f"The loss of a batch in epoch {epoch} is {losses['loss'].item()}", items)

@@ -242,8 +242,9 @@ def test_the_first_weights_hang_on_the_seed() -> None:
     assert first["network.backbone.layers.0.weight"] != other["network.backbone.layers.0.weight"]
 
 
-def test_float64_is_left_behind() -> None:
-    found = kcl(small(settings={"precision": "float64"}))
+@pytest.mark.parametrize("precision", ["float64", "bfloat16"])
+def test_another_precision_is_left_behind(precision: str) -> None:
+    found = kcl(small(settings={"precision": precision}))
     assert found.network is not None
     assert {value.dtype for value in found.network.parameters()} == {torch.float32}
     assert found.probabilities.dtype == np.float32

@@ -166,6 +166,16 @@ def test_presets_train_their_own_f() -> None:
     assert shared_settings(cell).seed == 0
 
 
+def test_single_methods_have_settings_of_their_own() -> None:
+    row = {method: Row(method, method, {}) for method in ("kcl", "mcl", "dtc")}
+    found = {
+        (method, preset): settings_of(Cell("omniglot", "omniglot:Tengwar", row[method], preset, 0)).precision
+        for method in row
+        for preset in (OURS, "paper")
+    }
+    assert {key for key, precision in found.items() if precision == "bfloat16"} == {("kcl", OURS), ("mcl", OURS)}
+
+
 def test_a_part_of_the_pictures_is_named_so(where: Where) -> None:
     (name,) = bench("omniglot-imagenet", only=["omniglot:Tengwar", "kmeans-on-pixels"], each=4, where=where)
     assert name == "omniglot-Tengwar-4-each--kmeans-on-pixels--k-true--ours--0"

@@ -108,6 +108,7 @@ def test_studies_are_drawn_the_same_every_time(tmp_path: Path) -> None:
 def test_what_differs_is_said_in_words(tmp_path: Path) -> None:
     result(tmp_path / "results", "cifar100-unlabelled--kmeans--k-true--ours--0", acc=0.5)
     result(tmp_path / "results", "cifar100-unlabelled--kmeans--k-true--paper--0", acc=0.6)
+    result(tmp_path / "results", "cifar100-unlabelled--mcl--k-true--ours--0", acc=0.4)
     render(tmp_path / "results", tmp_path)
     told = (tmp_path / "results.md").read_text()
     setup = SETUPS["cifar100"]
@@ -115,6 +116,9 @@ def test_what_differs_is_said_in_words(tmp_path: Path) -> None:
     own = ", ".join(f"`{key} = {json.dumps(value)}`" for key, value in setup.own.items())
     assert f"- CIFAR-100, ours: this project's defaults, but for {own}; {setup.differs}." in told
     assert "- CIFAR-100, paper: " in told
+    alone = '; KCL: `precision = "bfloat16"`; MCL: `precision = "bfloat16"`; '
+    about = [line for line in told.splitlines() if line.startswith("- CIFAR-100, ours: ")]
+    assert [alone in line for line in about] == [False, True]  # only where the table has their rows
 
 
 def test_no_results_and_broken_ones_are_said(tmp_path: Path) -> None:

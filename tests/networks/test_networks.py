@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
-from newkinds.networks import NETWORKS, UNTRAINED, ClusteringNetwork, build_network, default_network
+from newkinds.networks import NETWORKS, UNTRAINED, ClusteringNetwork, bfloat16, build_network, default_network
 from newkinds.networks.catalogue import build_backbone
 from newkinds.randomness import one_thread
 
@@ -209,3 +209,33 @@ def test_clustering_network_is_eq_1_behind_the_bottleneck() -> None:
     assert math.isclose(model(x).exp().sum().item(), 1, rel_tol=1e-6)
     names = {name for name, _ in model.named_parameters()}
     assert names == {"bottleneck.weight", "bottleneck.bias", "centres"}
+
+
+def test_f_in_bfloat16_and_nothing_else() -> None:
+    network = build_network("vgg6-4-2-slim", 1, 32, seed=0)
+    whole = ClusteringNetwork(network, kinds=3, width=3)
+    x = pictures(6, 1, 32)
+    exact = network(x).detach()
+    seen: list[torch.dtype] = []
+    convolution = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
+    convolution.register_forward_hook(lambda layer, inputs, output: seen.append(output.dtype))
+    with bfloat16(whole):
+        features, p = network(x), whole(x)
+        features.sum().backward()
+    assert (features.dtype, p.dtype) == (torch.float32, torch.float32)
+    assert all(weight.dtype == torch.float32 for weight in whole.parameters())
+    assert convolution.weight.grad is not None
+    assert convolution.weight.grad.dtype == torch.float32
+    assert not torch.equal(features, exact)
+    assert float((features.detach() - exact).norm() / exact.norm()) < 0.02
+    with bfloat16(whole, wanted=False):
+        network(x)
+    network(x)
+    assert seen == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
+
+
+def test_bfloat16_ends_with_an_error() -> None:
+    network = build_network("vgg6-4-2-slim", 1, 32, seed=0)
+    with pytest.raises(KeyboardInterrupt), bfloat16(network):
+        raise KeyboardInterrupt
+    assert not network.in_bfloat16

@@ -117,7 +117,7 @@ def settings_of(cell: Cell) -> Settings:
     setup, method = SETUPS[cell.setup], cell.row.method
     changes = {**setup.probes(), **cell.row.settings(cell.setup), "seed": cell.seed}
     if cell.preset == OURS:
-        changes = {**setup.own, **changes}
+        changes = {**setup.own, **setup.own_of.get(method, {}), **changes}
     if method != "count":
         changes["method"] = method
     if cell.network is not None:

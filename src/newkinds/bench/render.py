@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -174,11 +174,18 @@ def _differences(table: Table, used: Sequence[tuple[str, str]]) -> list[str]:
     for setup, preset in used:
         words = f"- {SETUPS[setup].title}, {preset}: {PRESET_WORDS[preset]}"
         if preset == OURS:
-            own = [f"`{key} = {json.dumps(value)}`" for key, value in SETUPS[setup].own.items()]
-            words += f", but for {', '.join(own)}" if own else ""
+            own = _settings(SETUPS[setup].own)
+            words += f", but for {own}" if own else ""
+            for row in table.rows:
+                if alone := _settings(SETUPS[setup].own_of.get(row.method, {})):
+                    words += f"; {row.label}: {alone}"
             words += f"; {SETUPS[setup].differs}" if SETUPS[setup].differs else ""
         lines.append(f"{words}. Each result file lists every setting that differs from the paper's.")
     return lines
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{key} = {json.dumps(value)}`" for key, value in values.items())
 
 
 def _counts(found: dict[str, Result]) -> list[str]:

@@ -43,7 +43,7 @@ class Targets:
     def __call__(self, p: Tensor) -> Tensor:
         """Return q (N, K) from p (N, K) of all pictures."""
         if self.neighbours is not None:
-            p = torch.cat([p[near].mean(dim=1) for near in self.neighbours.split(AT_ONCE)])
+            p = torch.cat([p[near].mean(dim=1) for near in torch.split(self.neighbours, AT_ONCE)])
         if self.settings.targets == "eq3":
             return target(p)
         return held_target(p, self.mass, self.settings.power)

@@ -2,7 +2,7 @@
 
 from newkinds.networks.catalogue import NETWORKS, UNTRAINED, default_network
 from newkinds.networks.foreign import FOREIGN, Foreign, is_foreign, open_foreign
-from newkinds.networks.network import ClusteringNetwork, Network, SoftmaxNetwork, build_network
+from newkinds.networks.network import ClusteringNetwork, Network, SoftmaxNetwork, bfloat16, build_network
 
 __all__ = [
     "FOREIGN",
@@ -12,6 +12,7 @@ __all__ = [
     "Foreign",
     "Network",
     "SoftmaxNetwork",
+    "bfloat16",
     "build_network",
     "default_network",
     "is_foreign",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -33,6 +36,7 @@ class Network(nn.Module):
         self.name = name
         self.channels = channels
         self.size = size
+        self.in_bfloat16 = False  # for as long as `bfloat16` says
         self.network_size = network_size or (None if foreign is None else foreign.input_size) or size
         inputs = (1, channels) if size == 1 else (1, channels, 1, 1)
         if foreign is None:
@@ -64,8 +68,9 @@ class Network(nn.Module):
             x = resized(x, self.network_size)
         if x.ndim == 4 and not isinstance(self.backbone, Foreign):
             x = x.contiguous(memory_format=torch.channels_last)
-        features: Tensor = self.backbone(x)
-        return features
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.in_bfloat16):
+            features: Tensor = self.backbone(x)
+        return features.float() if self.in_bfloat16 else features
 
     def normalise_by(self, pixels: NDArray[np.uint8], items: NDArray[np.int64] | None = None) -> None:
         """Take the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W), all or `items`.
@@ -85,6 +90,23 @@ class Network(nn.Module):
         std = np.sqrt(np.maximum(squares / count - mean**2, 0))
         self.mean.copy_(torch.from_numpy(mean).view_as(self.mean))
         self.std.copy_(torch.from_numpy(np.maximum(std, 1e-3)).view_as(self.std))
+
+
+@contextmanager
+def bfloat16(module: nn.Module, wanted: bool = True) -> Iterator[None]:
+    """Let every f in a module multiply in bfloat16 meanwhile, if that is wanted.
+
+    Weights, gradients, features and all that is made of features stay as they are: distances and logarithms of small
+    probabilities need more than three digits.
+    """
+    networks = [part for part in module.modules() if isinstance(part, Network)] if wanted else []
+    for network in networks:
+        network.in_bfloat16 = True
+    try:
+        yield
+    finally:
+        for network in networks:
+            network.in_bfloat16 = False
 
 
 class ClusteringNetwork(nn.Module):
