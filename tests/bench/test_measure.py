@@ -177,13 +177,15 @@ def test_single_methods_have_settings_of_their_own() -> None:
 
 
 def test_a_part_of_the_pictures_is_named_so(where: Where) -> None:
-    (name,) = bench("omniglot-imagenet", only=["omniglot:Tengwar", "kmeans-on-pixels"], each=4, where=where)
+    noted = replace(where, note="three | of\nmany")
+    (name,) = bench("omniglot-imagenet", only=["omniglot:Tengwar", "kmeans-on-pixels"], each=4, where=noted)
     assert name == "omniglot-Tengwar-4-each--kmeans-on-pixels--k-true--ours--0"
     found = json.loads((where.results / f"{name}.json").read_text())
     assert (found["pictures"], found["each"], found["true_kinds"]) == (12, 4, 3)
     render(where.results, where.runs)
     page = (where.runs / "results.md").read_text()
-    assert f"| {name} | 12 |" in page[page.index("only in part") :]
+    row = next(line for line in page[page.index("only in part") :].splitlines() if line.startswith(f"| {name} | 12 |"))
+    assert row.endswith(" | 3 | three \\| of many |")
     assert "`omniglot" not in page  # it fills no cell
     with pytest.raises(UsageError, match="at least 2"):
         bench("omniglot-imagenet", each=1, where=where)

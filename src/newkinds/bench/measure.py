@@ -193,6 +193,7 @@ def _measure(cell: Cell, where: Where) -> None:
         "version": __version__,
         "pictures": len(unsorted),
         **({} if cell.each is None else {"each": cell.each}),
+        **({"note": where.note} if where.note else {}),
         "epochs": epochs_of(run),
         "seconds": None if begun else round(time.monotonic() - started, 1),
         "machine": machine(run.threads),

@@ -257,7 +257,13 @@ def _figure(table: Table, results: Path, docs: Path, files: list[Path]) -> list[
 def _parts(found: dict[str, Result]) -> list[str]:
     """Return the results of data sets that were there only in part: they prove that the commands work, no more."""
     rows = [
-        [name, f"{result['pictures']:,}", f"{100 * result['acc']:.1f}" if "acc" in result else "", str(result["kinds"])]
+        [
+            name,
+            f"{result['pictures']:,}",
+            f"{100 * result['acc']:.1f}" if "acc" in result else "",
+            str(result["kinds"]),
+            " ".join(result.get("note", "").replace("|", "\\|").split()),
+        ]
         for name, result in found.items()
         if is_of_a_part(result)
     ]
@@ -268,8 +274,8 @@ def _parts(found: dict[str, Result]) -> list[str]:
         "",
         "These runs prove that the commands work. They stand beside no figure of the paper, whose data is larger.",
         "",
-        _line(["Result file", "Pictures", "ACC", "Kinds"]),
-        _line(["---"] * 4),
+        _line(["Result file", "Pictures", "ACC", "Kinds", "Note"]),
+        _line(["---"] * 5),
     ]
     return ["\n".join([*lines, *(_line(row) for row in rows)])]
 

@@ -21,12 +21,16 @@ RESULTS, RUNS, WEIGHTS = Path("bench/results"), Path("runs/bench"), Path("weight
 
 @dataclass(frozen=True)
 class Where:
-    """Where a bench reads and writes. data: the folder of the data sets; None: $NEWKINDS_DATA."""
+    """Where a bench reads and writes, and what it notes there.
+
+    data: the folder of the data sets; None: $NEWKINDS_DATA. note: words about the data that every result keeps.
+    """
 
     results: Path = RESULTS
     runs: Path = RUNS
     weights: Path = WEIGHTS
     data: Path | None = None
+    note: str = ""
 
 
 @lru_cache(maxsize=32)

@@ -86,6 +86,7 @@ def bench(
     only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
     network: Annotated[str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")] = None,
     each: Annotated[int | None, typer.Option(help="So many pictures of each kind, where all take too long.")] = None,
+    note: Annotated[str, typer.Option(help="Words about the data, kept in every result.")] = "",
     jobs: Jobs = 1,
     backend: Backend = "loky",
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("bench/results"),
@@ -106,7 +107,7 @@ def bench(
     if table is None:
         _show_tables(results, preset, seeds)
         return
-    where = Where(results, runs, weights, data)
+    where = Where(results, runs, weights, data, note)
     names = run_bench(
         table,
         seeds=seeds,
