@@ -13,6 +13,7 @@ from newkinds.bench.cells import row_name
 from newkinds.bench.render import Measured, read_results
 from newkinds.bench.setups import SETUPS
 from newkinds.errors import DataError
+from newkinds.runs.files import digest
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,3 +140,16 @@ def test_what_was_measured_again_stands_beside_the_first(tmp_path: Path) -> None
     page = (tmp_path / "results.md").read_text()
     assert row(page, name, "Measured again") == [name, "acc", "0.75", "0.5"]
     assert "Tengwar" not in page[page.index("Measured again") :]
+
+
+def test_figures_measured_again_are_compared_by_what_they_are_made_of(tmp_path: Path) -> None:
+    name = "cifar10-unlabelled--dtc-pi--k-true--ours--0"
+    made_of = (ROOT / "bench" / "results" / "figures" / f"{name}.json").read_bytes()
+    for folder, data in (("results", made_of), ("again", made_of + b" ")):
+        result(tmp_path / folder, name)
+        (tmp_path / folder / "figures").mkdir()
+        (tmp_path / folder / "figures" / f"{name}.json").write_bytes(data)
+    render(tmp_path / "results", tmp_path / "docs")
+    page = (tmp_path / "docs" / "results.md").read_text()
+    line = next(line for line in page.splitlines() if "SHA-256" in line)
+    assert line == f"| {name} | figures, SHA-256 | {digest(made_of)[:12]} | {digest(made_of + b' ')[:12]} |"

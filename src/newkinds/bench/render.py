@@ -14,7 +14,7 @@ from newkinds.bench.figures import drawn_again, study_figure
 from newkinds.bench.setups import OURS, PRESETS, SETUPS
 from newkinds.bench.tables import ESTIMATED, ESTIMATED_ELSEWHERE, MEAN_ERRORS, TABLES, Figures, Row, Table
 from newkinds.errors import DataError
-from newkinds.runs.files import write_atomic
+from newkinds.runs.files import digest, write_atomic
 
 PAGE, FIGURES = "results.md", "figures"
 AGAIN = "again"  # beside the folder of results: some of them, measured once more
@@ -122,7 +122,7 @@ def render(results: Path, docs: Path) -> list[Path]:
         blocks.append("\n".join([*lines, "", *_command(table), *_files(table, found)]))
     for file in {docs / FIGURES / f"{name}.{kind}" for name in TABLES for kind in ("svg", "png")} - set(files):
         file.unlink(missing_ok=True)  # of results that are gone
-    blocks += _parts(found) + _again(found, read_results(results.parent / AGAIN))
+    blocks += _parts(found) + _again(found, results, results.parent / AGAIN)
     docs.mkdir(parents=True, exist_ok=True)
     write_atomic(docs / PAGE, ("\n\n".join(block.rstrip("\n") for block in blocks) + "\n").encode())
     return [docs / PAGE, *files]
@@ -280,13 +280,16 @@ def _parts(found: dict[str, Result]) -> list[str]:
     return ["\n".join([*lines, *(_line(row) for row in rows)])]
 
 
-def _again(found: dict[str, Result], again: dict[str, Result]) -> list[str]:
+def _again(found: dict[str, Result], results: Path, again: Path) -> list[str]:
     """Return what was measured twice, from nothing but the data and the weights, and whether it agrees."""
     rows = []
-    for name, result in again.items():
+    for name, result in read_results(again).items():
         if name in found:
             key, first = ("acc", found[name]) if "acc" in result else ("kinds", found[name])
             rows.append([name, key, f"{first[key]:g}", f"{result[key]:g}"])
+            drawn = [folder / FIGURES / f"{name}.json" for folder in (results, again)]
+            if all(file.exists() for file in drawn):
+                rows.append([name, "figures, SHA-256", *(digest(file.read_bytes())[:12] for file in drawn)])
     if not rows:
         return []
     lines = [
