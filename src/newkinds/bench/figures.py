@@ -52,6 +52,7 @@ def figure_data(what: Shown) -> dict[str, Any]:
 
 def drawn_again(name: str, data: Mapping[str, Any], path: Path) -> list[Path]:
     """Draw the figure called `name` from what was kept of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     if name == "tsne-over-epochs":
         some = [Panel(one["title"], np.array(one["places"]), np.array(one["groups"])) for one in data["panels"]]
         return save(draw_panels(some, data["names"]), path)
