@@ -135,7 +135,7 @@ OMNIGLOT_IMAGENET = Table(
         Row("LPNMF, features", "lpnmf", {}),
         Row("LSC, features", "lsc", {}),
     ),
-    minutes=200,
+    minutes=140,
     about="k-means, LPNMF and LSC are on raw pixels of OmniGlot and on features of ImageNet, as in the paper. The last "
     "two rows are not in the paper: the same on f's features.",
 )
@@ -199,7 +199,7 @@ UNKNOWN_K = Table(
             changed_for={"omniglot": {"discover.variant": "pi"}, "imagenet": {"discover.variant": "baseline"}},
         ),
     ),
-    minutes=200,
+    minutes=140,
     about="k-means, LPNMF and LSC take 100 kinds; KCL and MCL take 100 and drop the small ones; DTC takes our "
     "estimate.",
 )
@@ -215,7 +215,7 @@ KCL_MCL_OUR_K = Table(
         Row("MCL with our K", "mcl", {"omniglot": (80.5, 0.879), "imagenet": (72.9, 0.752)}, "auto"),
         UNKNOWN_K.rows[5],
     ),
-    minutes=350,
+    minutes=250,
 )
 
 _TRANSFER = "imagenet-to-cifar10"
