@@ -68,9 +68,12 @@ class Network(nn.Module):
             x = resized(x, self.network_size)
         if x.ndim == 4 and not isinstance(self.backbone, Foreign):
             x = x.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.in_bfloat16):
-            features: Tensor = self.backbone(x)
-        return features.float() if self.in_bfloat16 else features
+        if self.in_bfloat16:
+            with torch.autocast(x.device.type, torch.bfloat16):
+                rough: Tensor = self.backbone(x)
+            return rough.float()
+        features: Tensor = self.backbone(x)
+        return features
 
     def normalise_by(self, pixels: NDArray[np.uint8], items: NDArray[np.int64] | None = None) -> None:
         """Take the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W), all or `items`.
