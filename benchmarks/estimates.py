@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 
 import newkinds as nk
 from newkinds.datasets import named
-from newkinds.runs.weights import read_network
+from newkinds.networks.files import read_network
 from newkinds.settings import Count as CountSettings
 
 KEPT = Path(__file__).parent.parent / "weights"

@@ -10,10 +10,10 @@ import argparse
 import json
 from pathlib import Path
 
+from newkinds.files import digest
+from newkinds.networks.files import from_bytes, to_bytes
 from newkinds.runs import RunFolder
-from newkinds.runs.files import digest
 from newkinds.runs.folder import flat
-from newkinds.runs.weights import from_bytes, to_bytes
 from newkinds.settings import Settings
 
 WEIGHTS = Path(__file__).parent.parent / "weights"

@@ -13,10 +13,10 @@ from results import RESULTS, write_result
 import newkinds as nk
 from newkinds.clustering import kmeans
 from newkinds.datasets import named
-from newkinds.evaluate import score
+from newkinds.evaluation.scores import score
 from newkinds.features import apply
 from newkinds.networks import Network
-from newkinds.runs.weights import read_network
+from newkinds.networks.files import read_network
 
 
 class Rows:

@@ -19,7 +19,7 @@ from results import put_table
 import newkinds as nk
 from newkinds import api
 from newkinds.clustering import kmeans
-from newkinds.evaluate import score
+from newkinds.evaluation.scores import score
 
 PAGE = Path(__file__).parent.parent / "docs" / "paper-vs-authors.md"
 PROBES = ("Alphabet_of_the_Magi", "Cyrillic", "Grantha", "Japanese_(katakana)", "Latin")

@@ -23,10 +23,10 @@ import torch
 from numpy.typing import NDArray
 from results import write_result
 
-from newkinds.baselines.lpnmf import lpnmf
-from newkinds.baselines.lsc import lsc
 from newkinds.clustering import kmeans
-from newkinds.evaluate import score
+from newkinds.evaluation.scores import score
+from newkinds.methods.lpnmf import lpnmf
+from newkinds.methods.lsc import lsc
 from newkinds.settings import Settings
 
 DEFAULTS = Settings()

@@ -27,14 +27,14 @@ from torch import nn
 
 import newkinds as nk
 from newkinds.datasets import named
-from newkinds.discover.clustering_task import ClusteringTask
-from newkinds.initialise import initialise
+from newkinds.methods.dtc.task import ClusteringTask
 from newkinds.networks import build_network
-from newkinds.parallel import make_accelerator
+from newkinds.parallel.processes import make_accelerator
+from newkinds.pipeline.resolve import resolved_discover, resolved_pretrain
 from newkinds.pretrain.pretraining import split_held_out
 from newkinds.pretrain.tasks import TASKS
 from newkinds.progress import QUIET
-from newkinds.resolve import resolved_discover, resolved_pretrain
+from newkinds.start import initialise
 from newkinds.training import Phase, Task, _epoch, make_optimiser
 
 CASES = {

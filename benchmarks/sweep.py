@@ -36,7 +36,7 @@ from newkinds.clustering.validity import validity
 from newkinds.count import Division, _sweep
 from newkinds.datasets import named
 from newkinds.features import apply
-from newkinds.runs.weights import read_network
+from newkinds.networks.files import read_network
 from newkinds.settings import Count as CountSettings
 
 PROBES, LARGEST, RESTARTS, EACH = 10, 100, 10, 5_000

@@ -15,7 +15,7 @@ from results import write_result
 
 import newkinds as nk
 from newkinds.clustering import kmeans
-from newkinds.evaluate import score
+from newkinds.evaluation.scores import score
 
 CLASSES, KNOWN = 40, 30
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from newkinds import cli
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 from newkinds.networks import FOREIGN, NETWORKS
 from pictures import KNOWN, UNSORTED, write_embeddings, write_pictures
 

@@ -18,8 +18,8 @@ import pytest
 import newkinds as nk
 from newkinds.compare import COST, compare
 from newkinds.errors import NewkindsError, RunError, UsageError
-from newkinds.evaluate import score
-from newkinds.methods import METHODS
+from newkinds.evaluation.scores import score
+from newkinds.methods.registry import METHODS
 from newkinds.runs import RunFolder
 from newkinds.runs.folder import CHECKPOINT_SECONDS
 from newkinds.settings import Settings, parse_value

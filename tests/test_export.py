@@ -34,8 +34,8 @@ from newkinds.export.place import placed
 from newkinds.images import ImageSet
 from newkinds.images.decode import decode, encode
 from newkinds.networks import SoftmaxNetwork
+from newkinds.networks.files import clustering_from_bytes
 from newkinds.progress import QUIET, Progress
-from newkinds.runs.weights import clustering_from_bytes
 from pictures import write_embeddings
 
 QUICK = {"pretrain": {"epochs": 2}, "discover": {"warmup_epochs": 1, "epochs": 1}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from newkinds.runs.weights import read_network
+from newkinds.networks.files import read_network
 
 WEIGHTS = Path(__file__).parents[1] / "weights"
 MANIFEST = json.loads((WEIGHTS / "manifest.json").read_text())

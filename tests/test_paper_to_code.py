@@ -14,7 +14,7 @@ import typer
 from typer.main import get_command
 
 from newkinds.bench import TABLES
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 from newkinds.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper-to-code.md"

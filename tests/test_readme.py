@@ -16,7 +16,7 @@ import pytest
 import typer.main
 
 from newkinds import cli
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -5,14 +5,14 @@ from newkinds.api import predict_images as predict
 from newkinds.clustering import ConstrainedKMeans
 from newkinds.compare import Comparison, compare
 from newkinds.count import count_kinds
-from newkinds.discover import cluster
+from newkinds.discovery import Discovery
 from newkinds.errors import NewkindsError
 from newkinds.export import export_run as export
 from newkinds.features import extract_features
 from newkinds.images import ImageSet, open_images
+from newkinds.methods.dtc import cluster
 from newkinds.pretrain import pretrain
 from newkinds.progress import Progress
-from newkinds.result import Discovery
 from newkinds.settings import Settings
 from newkinds.version import __version__
 

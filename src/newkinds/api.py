@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.datasets import named
+from newkinds.discovery import Discovery
 from newkinds.errors import RunError, UsageError, unknown_name
-from newkinds.evaluate import Scores
-from newkinds.figures import draw_figures
-from newkinds.finished import PAGE, read_result, report_run, score_run
-from newkinds.given import largest_side, open_given
+from newkinds.evaluation.scores import Scores
+from newkinds.evaluation.truth import read_truth
 from newkinds.images import open_images, open_pair
 from newkinds.images.imageset import ImageSet
-from newkinds.lessons import NETWORK, lesson_run, pretrain_run
-from newkinds.methods import LESSONS
+from newkinds.methods.registry import LESSONS
+from newkinds.networks.files import network_about
 from newkinds.networks.foreign import Foreign, check_admitted
-from newkinds.pipeline import Pipeline
+from newkinds.networks.sources import largest_side, open_given
+from newkinds.pipeline.pretraining import NETWORK, lesson_run, pretrain_run
+from newkinds.pipeline.stages import Pipeline
 from newkinds.predict import Predictions, predict
 from newkinds.presets import Preset, layered, preset_for
 from newkinds.progress import QUIET, Progress
-from newkinds.result import Discovery
+from newkinds.report.figures import draw_figures
 from newkinds.runs import RunFolder
-from newkinds.runs.weights import network_about
+from newkinds.runs.results import PAGE, read_result, report_run, score_run
 from newkinds.settings import Settings, make_settings, merge, read_toml
-from newkinds.truth import read_truth
 
 Source = str | Path | ImageSet
 

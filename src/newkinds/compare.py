@@ -18,18 +18,18 @@ import numpy as np
 from newkinds import api
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
-from newkinds.evaluate import score
-from newkinds.finished import read_result, report_data, run_truth
-from newkinds.lessons import NETWORK
+from newkinds.evaluation.scores import score
+from newkinds.files import write_atomic
 from newkinds.memory import PeakMemory
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 from newkinds.networks import is_foreign
+from newkinds.parallel.jobs import check_spread, spread
+from newkinds.pipeline.pretraining import NETWORK
 from newkinds.progress import QUIET, Progress
 from newkinds.report import write_report
 from newkinds.runs import RunFolder
-from newkinds.runs.files import write_atomic
+from newkinds.runs.results import read_result, report_data, run_truth
 from newkinds.settings import Settings
-from newkinds.spread import check_spread, spread
 
 ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
 F = "f"  # the folder of the network that all methods share

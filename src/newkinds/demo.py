@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from newkinds.api import discover
-from newkinds.evaluate import Scores
+from newkinds.discovery import Discovery
+from newkinds.evaluation.scores import Scores
 from newkinds.progress import Progress
-from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 from newkinds.version import __version__
 

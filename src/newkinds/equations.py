@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from newkinds.distances import Distances
+from newkinds.clustering.distances import Distances
 from newkinds.errors import UsageError, unknown_name
 
 Labels = Tensor | NDArray[Any] | Sequence[int]

@@ -15,7 +15,7 @@ from newkinds.errors import NumericsError
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
-from newkinds.parallel import gathered_rows, share
+from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 

@@ -22,12 +22,12 @@ from torch import Tensor
 from newkinds.equations import assignment
 from newkinds.errors import UsageError, unknown_name
 from newkinds.features import apply
+from newkinds.files import write_atomic
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import ClusteringNetwork, SoftmaxNetwork
+from newkinds.networks.files import clustering_from_bytes
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.files import write_atomic
-from newkinds.runs.weights import clustering_from_bytes
 
 AMONG = ("all", "new", "known")
 MODEL = "model/weights.safetensors"

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
 from newkinds.networks import bfloat16
-from newkinds.parallel import gathered, is_writer, make_accelerator, share, shared_batch_norm
+from newkinds.parallel.processes import gathered, is_writer, make_accelerator, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
 from newkinds.settings import Optimiser

@@ -17,8 +17,8 @@ from newkinds.bench.starts import opened
 from newkinds.bench.tables import Row
 from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError
+from newkinds.files import digest
 from newkinds.runs import RunFolder
-from newkinds.runs.files import digest
 from publishers import write_cifar10, write_omniglot
 
 FAST: dict[str, Any] = {

@@ -13,7 +13,7 @@ from newkinds.bench.cells import row_name
 from newkinds.bench.render import Measured, read_results
 from newkinds.bench.setups import SETUPS
 from newkinds.errors import DataError
-from newkinds.runs.files import digest
+from newkinds.files import digest
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,8 +10,8 @@ import pytest
 from making import integers, saved
 
 from newkinds.errors import DataError, UsageError
+from newkinds.evaluation.truth import read_truth
 from newkinds.images.arrays import load_npz
-from newkinds.truth import read_truth
 
 
 @pytest.mark.parametrize(

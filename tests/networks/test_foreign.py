@@ -19,8 +19,7 @@ from torch import Tensor
 
 from newkinds.errors import DataError, UsageError
 from newkinds.networks import FOREIGN, ClusteringNetwork, Network, build_network, is_foreign, open_foreign
-from newkinds.networks.foreign import Foreign, check_admitted
-from newkinds.runs.weights import (
+from newkinds.networks.files import (
     clustering_from_bytes,
     clustering_to_bytes,
     load_plain,
@@ -29,6 +28,7 @@ from newkinds.runs.weights import (
     network_to_bytes,
     to_bytes,
 )
+from newkinds.networks.foreign import Foreign, check_admitted
 
 
 def pictures(n: int, channels: int, size: int) -> Tensor:

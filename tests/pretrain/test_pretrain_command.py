@@ -15,9 +15,9 @@ import torch
 
 from newkinds import api
 from newkinds.errors import DataError, UsageError
+from newkinds.files import digest
 from newkinds.networks import Network
-from newkinds.runs.files import digest
-from newkinds.runs.weights import network_from_bytes
+from newkinds.networks.files import network_from_bytes
 
 INTERRUPT = Path(__file__).parents[1] / "resume" / "interrupt.py"
 METRIC = ("pretrain.loss=prototypical", "pretrain.keep=best", "pretrain.epochs=6", "pretrain.learning_rate=0.003")

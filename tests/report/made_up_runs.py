@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from newkinds.count import Count, Point
 from newkinds.images.imageset import Skipped
-from newkinds.material import Moment
+from newkinds.methods.base import Moment
 from newkinds.report import ReportData
 from newkinds.report.known_kinds import NearestKnown
 

@@ -10,11 +10,11 @@ import torch
 
 import newkinds as nk
 from newkinds.errors import UsageError
-from newkinds.finished import report_data
 from newkinds.predict import MODEL
 from newkinds.report import known_kinds, write_report
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.runs import RunFolder
+from newkinds.runs.results import report_data
 from pictures import write_embeddings
 
 

@@ -25,8 +25,8 @@ import numpy as np
 import openTSNE  # noqa: F401  imported late by the report, and slow: once here instead of in every child
 
 import newkinds.cli
+import newkinds.files
 import newkinds.runs.checkpoints
-import newkinds.runs.files
 from newkinds import randomness
 
 

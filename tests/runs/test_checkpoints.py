@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import newkinds.runs.checkpoints as module
+from newkinds.files import digest
+from newkinds.networks.files import to_bytes
 from newkinds.progress import Progress
 from newkinds.runs.checkpoints import DiskCheckpoints
-from newkinds.runs.files import digest
-from newkinds.runs.weights import to_bytes
 
 
 def state(epoch: int) -> dict[str, Tensor]:

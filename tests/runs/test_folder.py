@@ -17,9 +17,9 @@ import torch
 
 import newkinds.runs.folder as module
 from newkinds.errors import RunError, UsageError
+from newkinds.files import digest
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.files import digest
 from newkinds.runs.folder import CHECKPOINT_SECONDS, flat
 from newkinds.settings import Settings, make_settings, read_toml
 from newkinds.version import __version__

@@ -10,7 +10,7 @@ from newkinds import api
 from newkinds.bench.setups import OURS, SETUPS
 from newkinds.bench.tables import TABLES, Row, Table
 from newkinds.errors import unknown_name
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 from newkinds.presets import find_preset
 from newkinds.settings import Settings
 

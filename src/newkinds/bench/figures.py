@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from newkinds.bench.tables import Table
-from newkinds.figures import STYLE, Heat, Panel, Shown, draw_heats, draw_panels, heats, panels, save
+from newkinds.report.figures import STYLE, Heat, Panel, Shown, draw_heats, draw_panels, heats, panels, save
 
 POINTS = 800  # in a projection that is kept
 ACC, NMI = "#0072b2", "#d55e00"  # told apart by all kinds of colour vision

@@ -20,16 +20,16 @@ from newkinds.bench.setups import OURS, PRESETS, SETUPS
 from newkinds.bench.starts import Where, f_of, lesson_of, opened
 from newkinds.bench.tables import TABLES
 from newkinds.errors import DataError, NewkindsError, UsageError, unknown_name
-from newkinds.evaluate import Scores
-from newkinds.figures import draw_figures, shown
-from newkinds.methods import METHODS
+from newkinds.evaluation.scores import Scores
+from newkinds.files import digest, write_atomic
+from newkinds.methods.registry import METHODS
+from newkinds.networks.files import network_about
+from newkinds.parallel.jobs import check_spread, spread
 from newkinds.presets import find_preset
 from newkinds.progress import QUIET, Progress
+from newkinds.report.figures import draw_figures, shown
 from newkinds.runs import RunFolder
-from newkinds.runs.files import digest, write_atomic
-from newkinds.runs.weights import network_about
 from newkinds.settings import Settings
-from newkinds.spread import check_spread, spread
 from newkinds.version import __version__
 
 FIGURES = "figures"  # in the folder of results: what figures are made of

@@ -14,7 +14,7 @@ from newkinds.bench.figures import drawn_again, study_figure
 from newkinds.bench.setups import OURS, PRESETS, SETUPS
 from newkinds.bench.tables import ESTIMATED, ESTIMATED_ELSEWHERE, MEAN_ERRORS, TABLES, Figures, Row, Table
 from newkinds.errors import DataError
-from newkinds.runs.files import digest, write_atomic
+from newkinds.files import digest, write_atomic
 
 PAGE, FIGURES = "results.md", "figures"
 AGAIN = "again"  # beside the folder of results: some of them, measured once more

@@ -34,10 +34,10 @@ from newkinds.cli.base import (
 )
 from newkinds.count import in_words
 from newkinds.demo import run_demo
-from newkinds.evaluate import Scores
+from newkinds.discovery import Discovery
+from newkinds.evaluation.scores import Scores
 from newkinds.export import export_run
 from newkinds.images import scan as scan_folder
-from newkinds.result import Discovery
 
 
 @app.command()

@@ -33,7 +33,7 @@ from newkinds.cli.base import (
 from newkinds.compare import Comparison
 from newkinds.compare import compare as compare_methods
 from newkinds.datasets import DATASETS
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 
 
 @app.command()

@@ -14,7 +14,7 @@ from newkinds.cli.base import (
     out,
 )
 from newkinds.datasets import DATASETS
-from newkinds.methods import METHODS
+from newkinds.methods.registry import METHODS
 from newkinds.networks import FOREIGN, NETWORKS
 from newkinds.presets import all_presets, find_preset
 from newkinds.settings import Settings

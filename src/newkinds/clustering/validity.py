@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score
 from torch import Tensor
 
+from newkinds.clustering.distances import Distances
 from newkinds.clustering.lloyd import floats
 from newkinds.clustering.threads import Threads
-from newkinds.distances import Distances
 from newkinds.errors import unknown_name
 from newkinds.randomness import generator
 

@@ -10,9 +10,9 @@ from newkinds.export.names import read_names
 from newkinds.export.network import onnx_bytes
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
-from newkinds.finished import read_result
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder
+from newkinds.runs.results import read_result
 
 FORMATS = ("folders", "csv", "jsonl", "onnx")
 

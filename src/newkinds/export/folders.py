@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from newkinds.api import unsorted_of
 from newkinds.datasets import DATASETS, named
+from newkinds.discovery import Discovery
 from newkinds.errors import RunError, UsageError
 from newkinds.export.names import LONGEST, fold, folder_names, safe_component
 from newkinds.images import ImageSet, open_images, scan
 from newkinds.images.decode import encode
 from newkinds.progress import Progress
-from newkinds.result import Discovery
 from newkinds.runs import RunFolder
 
 Source = str | Path | ImageSet

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from newkinds.errors import DataError, NumericsError, UsageError
 from newkinds.networks import ClusteringNetwork, SoftmaxNetwork
+from newkinds.networks.files import clustering_from_bytes
 from newkinds.predict import MODEL
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.weights import clustering_from_bytes
 from newkinds.version import __version__
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")

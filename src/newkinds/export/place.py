@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from newkinds.errors import RunError, UsageError
-from newkinds.runs.files import TEMPORARY, digest, sync_folder
+from newkinds.files import TEMPORARY, digest, sync_folder
 
 
 def check_free(out: Path, *, folder: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.result import Discovery
+from newkinds.discovery import Discovery
 
 COLUMNS = ("path", "kind", "name", "probability", "runner_up", "runner_up_name", "runner_up_probability")
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network, default_network
-from newkinds.parallel import make_accelerator
+from newkinds.parallel.processes import make_accelerator
+from newkinds.pipeline.resolve import resolved_pretrain
 from newkinds.pretrain.tasks import TASKS
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
-from newkinds.resolve import resolved_pretrain
 from newkinds.settings import Pretrain
 from newkinds.training import Checkpoints, Phase, Record, train
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from newkinds.errors import DataError
 from newkinds.images.imageset import Skipped
-from newkinds.material import Moment
+from newkinds.methods.base import Moment
 from newkinds.report.known_kinds import NearestKnown
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may lie before it is no rounding error

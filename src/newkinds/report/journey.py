@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.images.decode import encode
-from newkinds.material import Moment
+from newkinds.methods.base import Moment
 from newkinds.progress import QUIET, Progress
 from newkinds.report.embedding_map import EmbeddingMap, follow, thin
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from newkinds.errors import NewkindsError
 from newkinds.features import apply
 from newkinds.images.imageset import ImageSet
+from newkinds.networks.files import clustering_from_bytes, from_bytes
 from newkinds.report.embedding_map import SAMPLE, thin
-from newkinds.runs.weights import clustering_from_bytes, from_bytes
 
 FEWEST = 500  # pictures that are looked at however large they are; up to 64 x 64 pixels, as many as t-SNE sees
 

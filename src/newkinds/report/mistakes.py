@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.equations import matching
+from newkinds.evaluation.truth import as_numbers
 from newkinds.report.data import ReportData
-from newkinds.truth import as_numbers
 
 TABLE = 25  # up to so many rows and columns the matrix is a table, above it a picture
 GALLERIES = 8  # of the largest mistakes

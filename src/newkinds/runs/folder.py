@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from newkinds.errors import RunError, UsageError
-from newkinds.parallel import check_same, is_writer, wait_for_all
+from newkinds.files import TEMPORARY, digest, remove_leftovers, write_atomic
+from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
 from newkinds.runs.checkpoints import DiskCheckpoints
-from newkinds.runs.files import TEMPORARY, digest, remove_leftovers, write_atomic
 from newkinds.settings import Settings, make_settings, read_toml
 from newkinds.training import Record
 from newkinds.version import __version__

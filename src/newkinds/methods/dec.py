@@ -1,0 +1,196 @@
+"""Deep embedded clustering (Xie et al. 2016): the paper's Eq. 1 to 3 on the code of an autoencoder, without labels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from newkinds.clustering import kmeans
+from newkinds.equations import assignment
+from newkinds.errors import UsageError
+from newkinds.features import apply, as_input, device_of, extract_features
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.base import Found, Material
+from newkinds.methods.dtc.task import ClusteringTask
+from newkinds.networks import ClusteringNetwork, Network, build_network
+from newkinds.networks.backbones import Encoder
+from newkinds.parallel.processes import from_writer
+from newkinds.randomness import one_thread, seeded_torch, uniforms
+from newkinds.settings import Dec, Discover
+from newkinds.start import Start
+from newkinds.training import Phase, Task
+
+MOST_LAYERS, WIDEST = 9, 99_999  # what the name of an encoder can say
+
+
+def dec(material: Material) -> Found:
+    """Train an autoencoder on the unsorted pictures, and its encoder to be surer of the clusters of its codes.
+
+    Published, the autoencoder is trained layer by layer and then as a whole, for very long and by SGD; here as a whole
+    from the start, by the optimiser of the settings.
+    """
+    chosen, seed, images = material.settings.dec, material.settings.seed, material.unsorted
+    encoder = _trained_encoder(material)
+    codes = extract_features(encoder, images, progress=material.progress)
+    start = from_writer(lambda: _start(codes, material.kinds, chosen.restarts, seed))
+    task = DecTask(encoder, start, images, _as_discovery(chosen), seed, material.truth)
+    material.train(task, Phase("main", chosen.epochs, chosen))
+    probabilities = task.predict().numpy()
+    assert isinstance(task.module, ClusteringNetwork)
+    model = task.module.float().eval()
+    return Found(model, probabilities, apply(model, images, call=model.embed))
+
+
+class Autoencoder(nn.Module):
+    """The encoder and, behind it, its layers backwards, with ReLU between them."""
+
+    def __init__(self, encoder: Network, widths: tuple[int, ...], seed: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        inputs = encoder.channels * encoder.size**2
+        with seeded_torch(seed, "decoder"):
+            self.decoder = Encoder(widths[-1], [*widths[-2::-1], inputs])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the code says of the inputs, (B, inputs)."""
+        made: Tensor = self.decoder(self.encoder(x))
+        return made
+
+    def wanted(self, x: Tensor) -> Tensor:
+        """Return what should come out for x: what the encoder's first layer gets of it, (B, inputs)."""
+        return ((x - self.encoder.mean) / self.encoder.std).flatten(1)
+
+
+class AutoencoderTask(Task):
+    """Make the inputs again from a code of them, though a share of them is set to 0: mean squared error.
+
+    Inputs are what enters the first layer, normalised: 0 is their mean.
+    """
+
+    stage = "autoencoder"
+    title = "Learning to draw the pictures again"
+    section = "dec"
+
+    def __init__(self, encoder: Network, images: ImageSet, settings: Dec, seed: int) -> None:
+        self.autoencoder = Autoencoder(encoder, settings.widths, seed)
+        self.module: nn.Module = self.autoencoder
+        self.images = images
+        self.names = images.names
+        self.batch_size = settings.batch_size
+        self.noise = settings.noise
+        self.seed = seed
+
+    def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
+        """Return the pictures with some of their values replaced by the mean, others in each epoch."""
+        x = self._pictures(items)
+        if not self.noise:
+            return x
+        lost = uniforms(self.seed, "noise of the autoencoder", epoch, items, x[0].numel()) < self.noise
+        return torch.where(torch.from_numpy(lost).to(x.device).view(x.shape), self.autoencoder.encoder.mean, x)
+
+    def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
+        """Return the mean over pictures and inputs of (output - input)^2; nothing is set to 0 in these inputs."""
+        return {"loss": F.mse_loss(outputs, self.autoencoder.wanted(self._pictures(items)))}
+
+    def _pictures(self, items: NDArray[np.int64]) -> Tensor:
+        return as_input(self.images.pixels[items], device_of(self.module))
+
+
+class DecTask(ClusteringTask):
+    """The KL divergence of Eq. 3's targets and p (Eq. 1, 2), with the codes themselves in place of a bottleneck's."""
+
+    stage = "dec"
+    title = "Deep embedded clustering"
+
+    def __init__(
+        self,
+        encoder: Network,
+        start: Start,
+        images: ImageSet,
+        settings: Discover,
+        seed: int,
+        truth: NDArray[np.int64] | None = None,
+    ) -> None:
+        super().__init__(encoder, start, images, settings, seed, truth)
+        assert isinstance(self.module, ClusteringNetwork)
+        self.module.bottleneck.requires_grad_(False)
+
+
+def _trained_encoder(material: Material) -> Network:
+    """Return the encoder of the autoencoder, trained unless the run has it."""
+    chosen, seed, images = material.settings.dec, material.settings.seed, material.unsorted
+    if not 1 <= len(chosen.widths) <= MOST_LAYERS or not all(1 <= width <= WIDEST for width in chosen.widths):
+        raise UsageError(
+            f"dec.widths = {list(chosen.widths)} make no encoder: 1 to {MOST_LAYERS} layers, each 1 to {WIDEST} wide, "
+            "are possible.",
+            hint="Published are dec.widths = [500, 500, 2000, 10].",
+        )
+    name = "-".join(["encoder", *map(str, chosen.widths)])
+    encoder = build_network(name, images.channels, images.size, seed)
+    normalise(encoder, images)
+
+    def make() -> dict[str, Tensor]:
+        task = AutoencoderTask(encoder, images, chosen, seed)
+        material.train(task, Phase("main", chosen.autoencoder_epochs, chosen))
+        return encoder.float().state_dict()
+
+    encoder.load_state_dict(material.keep("autoencoder", make))
+    return encoder.to(device_of(material.network))
+
+
+def normalise(encoder: Network, images: ImageSet) -> None:
+    """Let the encoder's inputs have a mean of 0 and a variance of 1: that of each channel, or of all embeddings' axes.
+
+    Published, too, the inputs are scaled so that their mean square is 1. Embeddings are divided by one number: which of
+    their axes tell more stays as it is.
+    """
+    if not images.is_embedding:
+        encoder.normalise_by(images.pixels)
+        return
+    mean = images.pixels.mean(axis=0, dtype=np.float64)
+    spread = math.sqrt(float(images.pixels.var(axis=0, dtype=np.float64).mean()))
+    encoder.mean.copy_(torch.from_numpy(mean))
+    encoder.std.fill_(spread or 1.0)
+
+
+def _start(codes: NDArray[np.float32], kinds: int, restarts: int, seed: int) -> Start:
+    """Return centres by k-means on the codes (N, w), p by Eq. 1, and a bottleneck that changes nothing."""
+    found = kmeans(codes, kinds, seed=seed, restarts=restarts)
+    with one_thread():
+        p = assignment(torch.from_numpy(codes).double(), torch.from_numpy(found.centres))
+    width = codes.shape[1]
+    return Start(
+        weight=np.eye(width, dtype=np.float32),
+        bias=np.zeros(width, dtype=np.float32),
+        centres=found.centres.astype(np.float32),
+        probabilities=p.float().numpy(),
+        labels=found.labels,
+    )
+
+
+def _as_discovery(chosen: Dec) -> Discover:
+    """Return the settings with which Algorithm 1's task is DEC's: no second view, no transfer, targets by Eq. 3.
+
+    It ends when in no epoch between two targets more than `settled` of the assignments changed.
+    """
+    return Discover(
+        variant="baseline",
+        warmup_epochs=0,
+        epochs=chosen.epochs,
+        batch_size=chosen.batch_size,
+        p_from="pass",
+        update_every=chosen.update_every,
+        targets="eq3",
+        alpha=1.0,
+        consistency=0.0,
+        augmentation="none",
+        first_view="plain",
+        settled=chosen.settled,
+        settled_epochs=chosen.update_every,
+        guard="off",
+    )

@@ -1,0 +1,57 @@
+"""f where it is given, trained already: by a file of weights, by timm, or by a function of the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from newkinds.errors import UsageError
+from newkinds.files import digest
+from newkinds.images.imageset import ImageSet
+from newkinds.networks import Foreign, Network, build_network, is_foreign, open_foreign
+from newkinds.networks.files import is_plain, load_plain, network_from_bytes, network_to_bytes, read_bytes
+from newkinds.settings import Settings
+
+
+def open_given(settings: Settings, weights: Path | None) -> Foreign | None:
+    """Return the network from elsewhere that the settings name, before any picture is opened, or None.
+
+    Importing it is right: settings hold what the user named, `combine` has refused what only a file named.
+    """
+    if not is_foreign(settings.network):
+        return None
+    return open_foreign(settings.network, admitted=settings.network, seed=settings.seed, pretrained=weights is None)
+
+
+def largest_side(settings: Settings, foreign: Foreign | None) -> int:
+    """Return the side that large pictures are decoded to: at least what f takes, where that is known already."""
+    side = settings.network_size
+    if side == "auto":
+        side = (foreign.input_size if foreign else None) or settings.images.largest
+    return max(side, settings.images.largest)
+
+
+def given_network(settings: Settings, known: ImageSet, weights: Path | None, foreign: Foreign | None) -> Network | None:
+    """Return f for pictures like the known ones where it is given, or None where it is to be trained."""
+    if foreign is not None and known.is_embedding:
+        raise UsageError(f"The network {foreign.name!r} does not take ready-made embeddings.", hint="Leave it out.")
+    side = None if settings.network_size == "auto" else settings.network_size
+    if weights is None:
+        return None if foreign is None else Network(foreign.name, known.channels, known.size, side, foreign)
+    data, where = read_bytes(weights), str(weights)
+    named = None if settings.network == "auto" else settings.network
+    if named is None or not is_plain(data, where):
+        return network_from_bytes(data, where, admitted=named)[0]
+    if foreign is not None:
+        network = Network(named, known.channels, known.size, side, foreign)
+    else:
+        network = build_network(named, known.channels, known.size, settings.seed, network_size=side)
+    if not load_plain(network, data, where):
+        network.normalise_by(known.pixels)
+    return network
+
+
+def digest_of_given(network: Network | None, weights: Path | None) -> str | None:
+    """Return what tells a given f apart, or None where there is none: a function may return another the next time."""
+    if network is None:
+        return None
+    return digest(network_to_bytes(network) if weights is None else read_bytes(weights))

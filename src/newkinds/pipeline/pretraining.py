@@ -1,0 +1,159 @@
+"""What is learnt from the known kinds alone: f, and the lessons that methods take beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from newkinds.errors import DataError, unknown_name
+from newkinds.images import check_known
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.base import Lesson, Tensors
+from newkinds.methods.registry import LESSONS
+from newkinds.networks import UNTRAINED, Network
+from newkinds.networks.files import from_bytes, network_from_bytes, network_to_bytes, read_bytes, to_bytes
+from newkinds.networks.sources import digest_of_given, given_network, open_given
+from newkinds.parallel.processes import make_accelerator
+from newkinds.pipeline.resolve import resolved, why_loss
+from newkinds.pretrain import pretrain
+from newkinds.progress import QUIET, Progress
+from newkinds.runs import RunFolder
+from newkinds.settings import Settings
+
+NETWORK = "network.safetensors"
+
+
+def pretrained(
+    run: RunFolder,
+    known: ImageSet,
+    settings: Settings,
+    accelerator: Accelerator,
+    why: str,
+    progress: Progress = QUIET,
+    start: Network | None = None,
+) -> Network:
+    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words.
+
+    start: what its training goes on from.
+    """
+    if not run.has(NETWORK):
+        if settings.network not in UNTRAINED:
+            progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
+        found = pretrain(
+            known,
+            settings.pretrain,
+            network=settings.network,
+            network_size=None if settings.network_size == "auto" else settings.network_size,
+            start=start,
+            seed=settings.seed,
+            precision=settings.precision,
+            accelerator=accelerator,
+            checkpoints=run.checkpoints(),
+            log=run.log,
+            progress=progress,
+        )
+        told: dict[str, Any] = {"classes": list(known.classes)}
+        if found.network.has_weights:
+            told |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
+            told |= {"epochs": found.epochs, "seed": settings.seed}
+            told |= {} if start is None else {"after": run.data["weights"]}
+        run.put(NETWORK, network_to_bytes(found.network, **told))
+        run.sync()
+    where = str(run.path / NETWORK)
+    network, told = network_from_bytes(run.get(NETWORK), where, admitted=settings.network)
+    for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
+        if measure in told:
+            progress.say(
+                f"Known kinds: {words} {told[measure]:.3f} on {told['held_out']} pictures kept back, network "
+                f"{network.name}."
+            )
+    return network.to(accelerator.device)
+
+
+def pretrain_run(
+    known: ImageSet, out: Path, settings: Settings, weights: Path | None = None, progress: Progress = QUIET
+) -> Path:
+    """Train f on the known kinds in a run folder of its own, and return the file of its weights.
+
+    weights: a file of f that goes on learning.
+    """
+    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator, given):
+        start = None if weights is None else given
+        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
+        run.checkpoints().clear()
+        return run.path / NETWORK
+
+
+def lesson_run(
+    known: ImageSet, out: Path, name: str, settings: Settings, weights: Path | None, progress: Progress = QUIET
+) -> Path:
+    """Learn one of LESSONS from the known kinds in a run folder of its own, and return the file of what was learnt.
+
+    f is that of `weights`, or one that is trained already, or is trained in the same folder first.
+    """
+    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator, given):
+        if given is not None and not run.has(NETWORK):
+            run.put(NETWORK, network_to_bytes(given))
+            run.sync()
+        network = pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
+        file = f"model/{name}.safetensors"
+        if not run.has(file):
+            checkpoints = run.checkpoints()
+            lesson = Lesson(network, known, settings, accelerator, checkpoints, run.log, progress)
+            run.put(file, to_bytes(LESSONS[name](lesson), _about_lesson(name, known, settings)))
+            run.sync()
+            checkpoints.clear()
+        return run.path / file
+
+
+@contextmanager
+def _on_known(
+    known: ImageSet, out: Path, settings: Settings, weights: Path | None, progress: Progress
+) -> Iterator[tuple[RunFolder, Settings, Accelerator, Network | None]]:
+    """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
+    check_known(known)
+    accelerator = make_accelerator()
+    given = given_network(settings, known, weights, open_given(settings, weights))
+    settings = resolved(settings, known, given, accelerator.device.type != "cpu")
+    data = {"known": about(known), "weights": digest_of_given(given, weights)}
+    run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
+    try:
+        torch.set_num_threads(run.threads)
+        yield run, settings, accelerator, given
+    finally:
+        run.close()
+
+
+def read_lesson(file: Path, name: str, known: ImageSet, settings: Settings) -> Tensors:
+    """Return what `lesson_run` left in a file, unless it is of something else; settings: without "auto"."""
+    if name not in LESSONS:
+        raise unknown_name("lesson", name, LESSONS)
+    tensors, told = from_bytes(read_bytes(file), str(file))
+    wanted = _about_lesson(name, known, settings)
+    differing = [
+        f"{key} is {told[key]!r}, not {value!r}" if key in told else f"it does not say its {key}"
+        for key, value in wanted.items()
+        if told.get(key) != value
+    ]
+    if differing:
+        raise DataError(
+            f"{file} is not the lesson {name!r} for these pictures: {'; '.join(differing)}.",
+            hint="Give the file that was learnt from the same known pictures with the same network, or leave it out.",
+        )
+    return tensors
+
+
+def _about_lesson(name: str, known: ImageSet, settings: Settings) -> dict[str, Any]:
+    """Return what a lesson's file says of itself: on it hangs whether its weights fit."""
+    shape = {"channels": known.channels, "size": known.size, "network_size": settings.network_size}
+    return {"lesson": name, "network": settings.network, **shape}
+
+
+def about(images: ImageSet) -> dict[str, Any]:
+    """Return what a run folder keeps of a set of pictures."""
+    return {"fingerprint": images.fingerprint, "pictures": len(images)}

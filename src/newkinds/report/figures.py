@@ -1,0 +1,349 @@
+"""The paper's figures of a run, as PNG and SVG: how representation and assignments came about, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+from numpy.typing import NDArray
+
+from newkinds.equations import matching
+from newkinds.errors import DataError
+from newkinds.evaluation.truth import UNKNOWN, as_numbers
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.base import Moment
+from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator
+from newkinds.report.embedding_map import make_map
+from newkinds.report.palette import LIGHT
+from newkinds.runs import RunFolder
+from newkinds.runs.results import EMBEDDING, PROBABILITIES, read_moments, run_truth
+
+STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "newkinds", "font.size": 8}
+MARKERS = "os^DPv*"
+POINTS = 2_000  # in a projection
+GRID = 36  # pictures across one that shows them
+REACH = 2.5  # of these, how far a picture may be from its point
+MARGIN = 0.04
+SAMPLED = 50  # rows of the assignments, as in the paper
+FAILURES, EACH = 4, 8  # confusions that are shown, and pictures of each
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the figures of a run are made of.
+
+    kinds: found, int64 (N,). truth: int64 (N,) and the names of its classes, or None; where it is None, colours are
+    those of the kinds.
+    """
+
+    images: ImageSet
+    features: NDArray[np.float32]
+    embedding: NDArray[np.float32]
+    kinds: NDArray[np.int64]
+    n_kinds: int
+    moments: Sequence[Moment]
+    truth: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    seed: int
+
+    @property
+    def colours(self) -> NDArray[np.int64]:
+        """What points are coloured by."""
+        return self.kinds if self.truth is None else self.truth
+
+    @property
+    def names(self) -> list[str]:
+        """What the colours mean."""
+        return [f"kind {kind}" for kind in range(self.n_kinds)] if self.truth is None else list(self.classes)
+
+
+def shown(run: RunFolder, images: ImageSet) -> Shown:
+    """Read from a finished run what its figures are made of."""
+    probabilities, truth = run.get_array(PROBABILITIES), run_truth(run)
+    return Shown(
+        images,
+        run.get_array("features/unsorted.npy"),
+        run.get_array(EMBEDDING),
+        probabilities.argmax(axis=1).astype(np.int64),
+        probabilities.shape[1],
+        read_moments(run),
+        None if truth is None else as_numbers(truth),
+        () if truth is None else tuple(sorted(set(truth) - {UNKNOWN})),
+        run.settings.seed,
+    )
+
+
+def draw_figures(run: RunFolder, images: ImageSet, out: Path, progress: Progress = QUIET) -> list[Path]:
+    """Draw all figures that a run has the material for, each as NAME.png and NAME.svg in `out`.
+
+    Equal runs give equal bytes. t-SNE over the epochs and the assignments need states on the way (discover.moments),
+    failures the truth, and figures with pictures need pictures.
+    """
+    what = shown(run, images)
+    drawn: list[Path] = []
+    for name, draw in FIGURES.items():
+        with mpl.rc_context(STYLE):
+            figure = draw(what)
+        if figure is None:
+            progress.say(f"{name}: the run has nothing for it.")
+            continue
+        out.mkdir(parents=True, exist_ok=True)
+        drawn += save(figure, out / name)
+    if not drawn:
+        raise DataError(f"There is nothing to draw in {run.path}.", hint="Run `newkinds discover` with --truth.")
+    return drawn
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as path.svg, with its text as text, and path.png."""
+    files = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
+    with mpl.rc_context(STYLE):
+        figure.savefig(files[0], metadata={"Date": None, "Creator": None})
+        figure.savefig(files[1], dpi=150, metadata={"Software": None})
+    return files
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Pictures at one moment, projected: where they lie (M, 2), from 0 to 1, and the groups that colour them (M,)."""
+
+    title: str
+    places: NDArray[np.float64]
+    groups: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Probabilities of sampled pictures (rows) and kinds (columns)."""
+
+    title: str
+    values: NDArray[np.float64]
+
+
+def over_epochs(what: Shown) -> Figure | None:
+    """Draw t-SNE of the pictures at every state on the way."""
+    return draw_panels(panels(what), what.names) if what.moments else None
+
+
+def panels(what: Shown, limit: int = POINTS) -> list[Panel]:
+    """Return t-SNE of the pictures at every state on the way; "init" is f's features, before the bottleneck."""
+    found = []
+    for number, moment in enumerate(what.moments):
+        points = what.features[moment.items] if moment.epoch == 0 else moment.embedding
+        groups = what.colours[moment.items]
+        where = make_map(points, groups, what.seed, limit=limit)
+        title = f"({chr(ord('a') + number % 26)}) {_when(moment)}"
+        found.append(Panel(title, where.places, groups[where.items]))
+    return found
+
+
+def draw_panels(panels: Sequence[Panel], names: Sequence[str]) -> Figure:
+    """Draw projections side by side."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(2.4 * columns, 2.4 * rows + 0.4), layout="constrained")
+        for number, panel in enumerate(panels):
+            axes = figure.add_subplot(rows, columns, number + 1)
+            _scatter(axes, panel.places, panel.groups)
+            axes.set_title(panel.title)
+        _legend(figure, names)
+    return figure
+
+
+def with_images(what: Shown) -> Figure | None:
+    """Draw t-SNE of the last state twice: coloured, and with the pictures themselves."""
+    if what.images.is_embedding:
+        return None
+    figure = Figure(figsize=(6, 12.4), layout="constrained")
+    upper, lower = figure.subplots(2, 1)
+    where = make_map(what.embedding, what.colours, what.seed, limit=POINTS)
+    items, places = where.items, where.places
+    _scatter(upper, places, what.colours[items])
+    for number, place in tiled(places):
+        picture = what.images.pixels[items[number]].transpose(1, 2, 0)
+        grey = picture.shape[2] == 1
+        image = OffsetImage(picture[..., 0] if grey else picture, zoom=11 / picture.shape[0], cmap="gray")
+        lower.add_artist(AnnotationBbox(image, place, frameon=False))
+    _unit(lower)
+    _legend(figure, what.names)
+    return figure
+
+
+def tiled(places: NDArray[np.float64]) -> list[tuple[int, tuple[float, float]]]:
+    """Return which of the points (M, 2) are shown as pictures, and where: on a grid, so that none hides another.
+
+    Each goes to the nearest place that is free, and is left out where none is within `REACH`.
+    """
+    centres = (np.stack(np.meshgrid(np.arange(GRID), np.arange(GRID)), axis=-1).reshape(-1, 2) + 0.5) / GRID
+    free = np.ones(len(centres), dtype=bool)
+    found = []
+    for number, place in enumerate(places):
+        away = np.where(free, np.square(centres - place).sum(axis=1), np.inf)
+        nearest = int(away.argmin())
+        if away[nearest] <= (REACH / GRID) ** 2:
+            free[nearest] = False
+            found.append((number, (float(centres[nearest, 0]), float(centres[nearest, 1]))))
+    return found
+
+
+def assignments(what: Shown) -> Figure | None:
+    """Draw P and Q of sampled pictures at every state on the way."""
+    return draw_heats(*heats(what)) if what.moments else None
+
+
+def heats(what: Shown) -> tuple[Heat, list[Heat], list[Heat]]:
+    """Return what the assignments should be, and P and Q of sampled pictures at every state on the way.
+
+    Rows are sorted by the truth, or by the last kind; kinds stand in the order of the classes they match, so that right
+    assignments lie on the diagonal.
+    """
+    groups = what.colours[what.moments[-1].items]
+    rows, order = _sampled(groups, what.seed), _kind_order(what)
+    ideal = np.zeros((len(rows), what.n_kinds))
+    ideal[np.arange(len(rows)), np.minimum(groups[rows], what.n_kinds - 1)] = 1
+    p, q = (
+        [Heat(f"{_when(moment)}: {name}", values[rows][:, order].astype(np.float64)) for moment, values in of_moments]
+        for name, of_moments in (
+            ("P", [(moment, moment.p) for moment in what.moments]),
+            ("Q", [(moment, moment.q) for moment in what.moments]),
+        )
+    )
+    return Heat("GT" if what.truth is not None else "kinds found", ideal), p, q
+
+
+def draw_heats(ideal: Heat, p: Sequence[Heat], q: Sequence[Heat]) -> Figure:
+    """Draw the ideal, and P above Q: a row a picture, a column a kind."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(1.2 * len(p) + 1.2, 5), layout="constrained")
+        grid = figure.subplots(2, len(p) + 1, squeeze=False)
+        _heat(grid[0, 0], ideal)
+        grid[0, 0].set_ylabel("pictures, by class" if ideal.title == "GT" else "pictures, by kind")
+        grid[1, 0].set_axis_off()
+        for column, (above, below) in enumerate(zip(p, q, strict=True), start=1):
+            _heat(grid[0, column], above)
+            _heat(grid[1, column], below)
+    return figure
+
+
+def failures(what: Shown) -> Figure | None:
+    """Draw pictures that are in another kind than the one that matches their class: the commonest confusions."""
+    if what.truth is None or what.images.is_embedding:
+        return None
+    confusions = commonest_confusions(what)
+    if not confusions:
+        return None
+    figure = Figure(figsize=(EACH * 0.9, 1.15 * len(confusions)), layout="constrained")
+    panels = figure.subplots(len(confusions), EACH, squeeze=False)
+    for row, (true, told, items) in enumerate(confusions):
+        for column in range(EACH):
+            axes = panels[row, column]
+            _bare(axes)
+            for spine in axes.spines.values():
+                spine.set_visible(False)
+            if column < len(items):
+                picture = what.images.pixels[items[column]].transpose(1, 2, 0)
+                axes.imshow(picture[..., 0] if picture.shape[2] == 1 else picture, cmap="gray", interpolation="nearest")
+        words = f"{what.classes[true]} taken for {what.classes[told]} ({len(items)})"
+        panels[row, 0].set_title(words, loc="left", parse_math=False)
+    return figure
+
+
+def commonest_confusions(what: Shown) -> list[tuple[int, int, NDArray[np.int64]]]:
+    """Return the commonest pairs of a class and another whose kind its pictures are in, with those pictures."""
+    assert what.truth is not None
+    told = _class_of_kind(what)[what.kinds]
+    wrong = np.flatnonzero((told != what.truth) & (told >= 0) & (what.truth >= 0))
+    pairs, counts = np.unique(np.stack([what.truth[wrong], told[wrong]], axis=1), axis=0, return_counts=True)
+    found = []
+    for place in np.argsort(-counts, kind="stable")[:FAILURES]:
+        true, other = (int(number) for number in pairs[place])
+        found.append((true, other, wrong[(what.truth[wrong] == true) & (told[wrong] == other)]))
+    return found
+
+
+FIGURES: dict[str, Callable[[Shown], Figure | None]] = {
+    "tsne-over-epochs": over_epochs,
+    "tsne-with-images": with_images,
+    "p-and-q": assignments,
+    "failures": failures,
+}
+
+
+def _when(moment: Moment) -> str:
+    return "init" if moment.epoch == 0 else f"epoch {moment.epoch}"
+
+
+def _scatter(axes: Axes, places: NDArray[np.float64], groups: NDArray[np.int64]) -> None:
+    """Draw points, coloured by their group; those without one are grey."""
+    for group in np.unique(groups):
+        colour = "#999999" if group < 0 else LIGHT[group % len(LIGHT)]
+        marker = MARKERS[max(group, 0) // len(LIGHT) % len(MARKERS)]
+        x, y = places[groups == group].T
+        axes.scatter(x, y, s=4, c=colour, marker=marker, linewidths=0, rasterized=True)
+    _unit(axes)
+
+
+def _bare(axes: Axes) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal")
+
+
+def _unit(axes: Axes) -> None:
+    """Show the whole of a map, with a margin, at the same scale in all panels."""
+    axes.set_xlim(-MARGIN, 1 + MARGIN)
+    axes.set_ylim(-MARGIN, 1 + MARGIN)
+    _bare(axes)
+
+
+def _legend(figure: Figure, names: Sequence[str]) -> None:
+    """Say what colours mean, unless there are too many to read."""
+    if len(names) > 2 * len(LIGHT):
+        return
+    for number, name in enumerate(names):
+        marker = MARKERS[number // len(LIGHT) % len(MARKERS)]
+        label = name.replace("$", r"\$")
+        figure.axes[0].scatter([], [], s=16, c=LIGHT[number % len(LIGHT)], marker=marker, label=label)
+    figure.legend(loc="outside lower center", ncols=6, frameon=False)
+
+
+def _heat(axes: Axes, heat: Heat) -> None:
+    blues = ListedColormap([(1 - 0.84 * x, 1 - 0.6 * x, 1 - 0.26 * x) for x in np.linspace(0, 1, 256)])
+    axes.imshow(heat.values, aspect="auto", vmin=0, vmax=1, cmap=blues, interpolation="nearest")
+    axes.set_title(heat.title)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _sampled(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return rows of some pictures of each group, as many of each, sorted by group."""
+    present = [group for group in np.unique(groups) if group >= 0]
+    each = max(2, SAMPLED // len(present))
+    order = generator(seed, "sampled pictures").permutation(len(groups))
+    return np.concatenate([np.sort(order[groups[order] == group][:each]) for group in present])
+
+
+def _kind_order(what: Shown) -> NDArray[np.int64]:
+    """Return the kinds in the order of the classes that they match; those that match none come last."""
+    if what.truth is None:
+        return np.arange(what.n_kinds)
+    of_kind = _class_of_kind(what)
+    return np.argsort(np.where(of_kind < 0, len(what.classes), of_kind), kind="stable")
+
+
+def _class_of_kind(what: Shown) -> NDArray[np.int64]:
+    """Return the class that each kind stands for under the best one-to-one matching, -1 for those left over."""
+    assert what.truth is not None
+    named = what.truth >= 0
+    found = matching(what.kinds[named], what.truth[named])
+    return np.array([found.get(kind, -1) for kind in range(what.n_kinds)], dtype=np.int64)

@@ -1,0 +1,80 @@
+"""Scores of a clustering."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+from newkinds.errors import UsageError
+from newkinds.evaluation.scores import score
+
+
+def test_hand_case() -> None:
+    # Three of four are right; the two kinds found share ln 2 and 0.562 of entropy, and 0.216 of information.
+    found = score([0, 0, 0, 1], ["a", "a", "b", "b"])
+    assert found.acc == 0.75
+    entropy_found = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    information = 0.5 * math.log(4 / 3) + 0.25 * math.log(2 / 3) + 0.25 * math.log(2)
+    assert found.nmi_geometric == pytest.approx(information / math.sqrt(entropy_found * math.log(2)))
+    assert found.nmi_arithmetic == pytest.approx(2 * information / (entropy_found + math.log(2)))
+    # One pair agrees by being together, of 3 together found, 2 true, 6 in all: (1 - 1) / (2.5 - 1).
+    assert found.ari == pytest.approx(0)
+    assert (found.n_found, found.n_true, found.error_in_k, found.n) == (2, 2, 0, 4)
+
+
+def test_perfect_in_any_numbering_and_naming() -> None:
+    for truth in (["x", "x", "y", "z"], np.array([9, 9, 0, 4])):
+        found = score(np.array([2, 2, 7, 5]), truth)
+        assert (found.acc, found.error_in_k, found.n) == (1, 0, 4)
+        assert (found.nmi_geometric, found.nmi_arithmetic, found.ari) == pytest.approx((1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "n_found", "error"), [([0, 0, 0, 0], 1, 2), ([0, 1, 2, 2], 3, 0), ([0, 1, 2, 3], 4, 1)]
+)
+def test_error_in_k(kinds: list[int], n_found: int, error: int) -> None:
+    found = score(kinds, ["a", "b", "c", "c"])
+    assert (found.n_found, found.n_true, found.error_in_k) == (n_found, 3, error)
+
+
+def test_pictures_without_truth_are_left_out() -> None:
+    found = score([0, 5, 0, 1, 6], ["a", "", "a", "b", ""])
+    assert found == score([0, 0, 1], ["a", "a", "b"])
+    assert found.n == 3
+
+
+def test_numbers_are_never_unknown() -> None:
+    assert score([0, 1], np.array([0, 1])).n == 2
+
+
+def test_nothing_to_compare_and_lengths_that_differ() -> None:
+    with pytest.raises(UsageError, match="none of the 2 pictures"):
+        score([0, 1], ["", ""])
+    with pytest.raises(UsageError, match=r"3 kinds .* 2"):
+        score([0, 1, 1], ["a", "b"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=40))
+def test_bounds_and_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    kinds, truth = map(list, zip(*pairs, strict=True))
+    found = score(kinds, [f"kind {kind}" for kind in truth])
+    assert 1 / len(pairs) <= found.acc <= 1
+    assert found.nmi_arithmetic <= found.nmi_geometric + 1e-9  # the geometric mean is the smaller divisor
+    assert found.ari == pytest.approx(adjusted_rand_score(truth, kinds))
+    for method in ("geometric", "arithmetic"):
+        expected = normalized_mutual_info_score(truth, kinds, average_method=method)
+        assert getattr(found, f"nmi_{method}") == pytest.approx(expected)
+    # Renaming either side changes nothing.
+    renamed = score([4 - kind for kind in kinds], [f"{9 - kind}" for kind in truth])
+    assert renamed.to_dict() == pytest.approx(found.to_dict())
+
+
+def test_to_dict_has_every_score_as_a_plain_number() -> None:
+    values = score([0, 0, 1], ["a", "b", "b"]).to_dict()
+    assert set(values) == {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "n_found", "n_true", "error_in_k", "n"}
+    assert all(type(value) in (int, float) for value in values.values())
