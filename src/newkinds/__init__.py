@@ -1,9 +1,11 @@
 """newkinds discovers new visual categories among unsorted pictures, with the help of pictures that are sorted."""
 
-from newkinds.api import count, discover, evaluate, figures, prepare, report
+from newkinds.api import count, discover, evaluate, figures, load, prepare, report
 from newkinds.api import predict_images as predict
+from newkinds.assignment import Assignment
 from newkinds.clustering import ConstrainedKMeans
 from newkinds.compare import Comparison, compare
+from newkinds.configure import Settings
 from newkinds.count import count_kinds
 from newkinds.discovery import Discovery
 from newkinds.errors import NewkindsError
@@ -13,10 +15,10 @@ from newkinds.images import ImageSet, open_images
 from newkinds.methods.dtc import cluster
 from newkinds.pretrain import pretrain
 from newkinds.progress import Progress
-from newkinds.settings import Settings
 from newkinds.version import __version__
 
 __all__ = [
+    "Assignment",
     "Comparison",
     "ConstrainedKMeans",
     "Discovery",
@@ -34,6 +36,7 @@ __all__ = [
     "export",
     "extract_features",
     "figures",
+    "load",
     "open_images",
     "predict",
     "prepare",

@@ -11,7 +11,7 @@ from rich.console import Console
 from newkinds.errors import UsageError
 from newkinds.presets import Preset, preset_for
 from newkinds.progress import Progress
-from newkinds.settings import parse_value
+from newkinds.settings.files import parse_value
 from newkinds.version import __version__
 
 app = typer.Typer(

@@ -38,6 +38,7 @@ from newkinds.discovery import Discovery
 from newkinds.evaluation.scores import Scores
 from newkinds.export import export_run
 from newkinds.images import scan as scan_folder
+from newkinds.presets import combine
 
 
 @app.command()
@@ -103,7 +104,7 @@ def discover(
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
     given = given_settings(set_, {**options, "network": network, "seed": seed})
-    chosen = api.combine(settings, given, preset_from(preset, known, unsorted))
+    chosen = combine(settings, given, preset_from(preset, known, unsorted))
     found = api.discover(
         known,
         unsorted,
@@ -136,7 +137,7 @@ def pretrain(
 
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
-    chosen = api.combine(settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known))
+    chosen = combine(settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known))
     file = api.pretrain_known(
         known, out=folder, settings=chosen, weights=weights, data=data, progress=progress_for(quiet)
     )
@@ -161,7 +162,7 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    chosen = api.combine(
+    chosen = combine(
         settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known, unsorted)
     )
     found = api.count(
@@ -254,7 +255,7 @@ def figures(
 
 
 def _show_discovery(found: Discovery) -> None:
-    sizes = np.unique(found.kinds, return_counts=True)[1]
+    sizes = np.unique(found.labels, return_counts=True)[1]
     asked = found.probabilities.shape[1]
     empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
     out.print(

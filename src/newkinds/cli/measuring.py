@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from newkinds import api
 from newkinds.bench import SETUPS, TABLES, Where, cells
 from newkinds.bench import bench as run_bench
 from newkinds.bench import render as render_bench
@@ -34,6 +33,7 @@ from newkinds.compare import Comparison
 from newkinds.compare import compare as compare_methods
 from newkinds.datasets import DATASETS
 from newkinds.methods.registry import METHODS
+from newkinds.presets import combine
 
 
 @app.command()
@@ -69,7 +69,7 @@ def compare(
         truth=truth,
         weights=weights,
         data=data,
-        settings=api.combine(settings, given),
+        settings=combine(settings, given),
         jobs=jobs,
         backend=backend,
         progress=progress_for(quiet),

@@ -13,11 +13,11 @@ from newkinds.cli.base import (
     app,
     out,
 )
+from newkinds.configure import Settings
 from newkinds.datasets import DATASETS
 from newkinds.methods.registry import METHODS
 from newkinds.networks import FOREIGN, NETWORKS
 from newkinds.presets import all_presets, find_preset
-from newkinds.settings import Settings
 
 
 @app.command()
