@@ -17,12 +17,13 @@ import pytest
 
 import newkinds as nk
 from newkinds.compare import COST, compare
+from newkinds.configure import Settings
 from newkinds.errors import NewkindsError, RunError, UsageError
 from newkinds.evaluation.scores import score
 from newkinds.methods.registry import METHODS
 from newkinds.runs import RunFolder
 from newkinds.runs.folder import CHECKPOINT_SECONDS
-from newkinds.settings import Settings, parse_value
+from newkinds.settings.files import parse_value
 from pictures import write_embeddings
 
 FAST = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}, "lsc": {"landmarks": 20}}

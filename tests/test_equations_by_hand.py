@@ -85,11 +85,11 @@ def test_eq_6_objective() -> None:
     # p' differs from p in the first row only, by 1/4 in both columns: (1/16 + 1/16 + 0 + 0) / 4 = 1/32.
     other = tensor([3 / 4, 1 / 4], [1 / 4, 3 / 4])
     assert eq.consistency(P, other).item() == pytest.approx(1 / 32, rel=1e-12)
-    assert eq.objective(Q, P.log(), other, weight=2).item() == pytest.approx(DIVERGENCE / 2 + 2 / 32, rel=1e-12)
+    assert eq.objective(Q, P.log(), other, weight=2).loss.item() == pytest.approx(DIVERGENCE / 2 + 2 / 32, rel=1e-12)
     # The other normalisation changes the first term only.
-    assert eq.objective(Q, P.log(), other, 2, "nk").item() == pytest.approx(DIVERGENCE / 4 + 2 / 32, rel=1e-12)
+    assert eq.objective(Q, P.log(), other, 2, "nk").loss.item() == pytest.approx(DIVERGENCE / 4 + 2 / 32, rel=1e-12)
     # Without p' the divergence is all.
-    assert eq.objective(Q, P.log()).item() == pytest.approx(DIVERGENCE / 2, rel=1e-12)
+    assert eq.objective(Q, P.log()).loss.item() == pytest.approx(DIVERGENCE / 2, rel=1e-12)
 
 
 def test_omega() -> None:

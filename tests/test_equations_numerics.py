@@ -50,7 +50,7 @@ def test_gradients_of_eq_6_through_both_views() -> None:
     q = eq.target(eq.assignment(z, centres).detach())
 
     def loss(z: Tensor, other: Tensor, centres: Tensor) -> Tensor:
-        return eq.objective(q, eq.log_assignment(z, centres), eq.assignment(other, centres), weight=0.7)
+        return eq.objective(q, eq.log_assignment(z, centres), eq.assignment(other, centres), weight=0.7).loss
 
     assert gradcheck(loss, (z, other, centres))
 
@@ -73,7 +73,7 @@ def test_eq_1_to_3_stay_finite(n: int, k: int, d: int, scale: float, dtype: torc
     centres = (scale * normal(k, d, seed=1, dtype=dtype)).requires_grad_()
     log_p = eq.log_assignment(z, centres)
     q = eq.target(log_p.exp().detach())
-    loss = eq.objective(q, log_p, torch.full_like(q, 1 / k), weight=1)
+    loss = eq.objective(q, log_p, torch.full_like(q, 1 / k), weight=1).loss
     loss.backward()
     for value in (log_p, q, loss, z.grad, centres.grad):
         assert value is not None
@@ -88,8 +88,8 @@ def test_float32_is_close_to_float64(scale: float) -> None:
     p32, p64 = eq.assignment(z, centres), eq.assignment(z.double(), centres.double())
     torch.testing.assert_close(p32.double(), p64, rtol=1e-4, atol=1e-7)
     torch.testing.assert_close(eq.target(p32).double(), eq.target(p64), rtol=1e-3, atol=1e-6)
-    loss32 = eq.objective(eq.target(p32), p32.log(), p32.flip(1), weight=10)
-    loss64 = eq.objective(eq.target(p64), p64.log(), p64.flip(1), weight=10)
+    loss32 = eq.objective(eq.target(p32), p32.log(), p32.flip(1), weight=10).loss
+    loss64 = eq.objective(eq.target(p64), p64.log(), p64.flip(1), weight=10).loss
     torch.testing.assert_close(loss32.double(), loss64, rtol=1e-4, atol=1e-6)
 
 

@@ -160,7 +160,7 @@ def test_eq_6_adds_its_two_terms(case: list[Tensor], weight: float) -> None:
     assert 0 <= apart <= 2 / p.shape[1] + 1e-12
     assert eq.consistency(other, p) == apart
     assert eq.consistency(p, p) == 0
-    close(eq.objective(q, p.log(), other, weight), eq.kl_divergence(q, p.log()) + weight * apart)
+    close(eq.objective(q, p.log(), other, weight).loss, eq.kl_divergence(q, p.log()) + weight * apart)
 
 
 @quick

@@ -140,7 +140,7 @@ def test_eq_4_and_5_ensemble(steps: int, beta: float) -> None:
 @pytest.mark.parametrize(("n", "k", "d"), SHAPES)
 def test_eq_6_objective(n: int, k: int, d: int) -> None:
     q, p, other = (distributions(n, k, seed) for seed in (5, 6, d))
-    close(eq.objective(q, p.log(), other, 0.3), objective(q.tolist(), p.tolist(), other.tolist(), 0.3))
+    close(eq.objective(q, p.log(), other, 0.3).loss, objective(q.tolist(), p.tolist(), other.tolist(), 0.3))
 
 
 @pytest.mark.parametrize(("clusters", "classes"), [(1, 1), (1, 4), (4, 1), (3, 5), (5, 3), (5, 5)])

@@ -33,8 +33,9 @@ from newkinds.export.names import LONGEST, fold, folder_names, safe_component
 from newkinds.export.place import placed
 from newkinds.images import ImageSet
 from newkinds.images.decode import decode, encode
-from newkinds.networks import SoftmaxNetwork
-from newkinds.networks.files import clustering_from_bytes
+from newkinds.methods.registry import HEADS
+from newkinds.networks import SoftmaxHead
+from newkinds.networks.files import model_from_bytes
 from newkinds.progress import QUIET, Progress
 from pictures import write_embeddings
 
@@ -303,8 +304,8 @@ def test_onnx_in_colour(shop: Path, photos: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("needs_onnx")
 def test_onnx_of_a_softmax_over_embeddings(embedded: tuple[Path, Path], tmp_path: Path) -> None:
     run = embedded[1]
-    model = clustering_from_bytes((run / "model" / "weights.safetensors").read_bytes(), "")[0]
-    assert isinstance(model, SoftmaxNetwork)
+    model = model_from_bytes((run / "model" / "weights.safetensors").read_bytes(), "", HEADS)[0]
+    assert isinstance(model.head, SoftmaxHead)
     file = session(export_run(run, "onnx", tmp_path / "mcl.onnx"))
     images = nk.open_images(run.parent / "unsorted.npz")
     expected = api.predict_images(run, run.parent / "unsorted.npz", among="new").probabilities
@@ -321,7 +322,7 @@ def test_an_onnx_file_that_says_something_else_is_not_written(
     def wrong(module: network.Probabilities, example: torch.Tensor) -> Any:
         made = convert(module, example)
         with torch.no_grad():
-            module.model.bottleneck.bias += 1
+            module.model.head.bottleneck.bias += 1
         return made
 
     monkeypatch.setattr(network, "_converted", wrong)

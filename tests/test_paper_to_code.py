@@ -14,8 +14,8 @@ import typer
 from typer.main import get_command
 
 from newkinds.bench import TABLES
+from newkinds.configure import Settings
 from newkinds.methods.registry import METHODS
-from newkinds.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper-to-code.md"
 

@@ -15,10 +15,11 @@ from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
 
 from newkinds.clustering import kmeans
+from newkinds.clustering.neighbours import nearest_by_direction, neighbours_averaged
 from newkinds.equations import assignment, clustering_accuracy
 from newkinds.errors import UsageError
 from newkinds.settings import Initialise
-from newkinds.start import Start, initialise, nearest_by_direction, neighbours_averaged
+from newkinds.start import Start, initialise
 
 
 def blobs(n: int = 60, d: int = 8, k: int = 4, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -253,7 +254,7 @@ def test_features_are_averaged_over_neighbours_as_by_hand(neighbours: int, monke
     found = neighbours_averaged(features, neighbours)
     assert found.dtype == np.float32
     assert np.allclose(found, expected, atol=1e-4)
-    monkeypatch.setattr("newkinds.start.BLOCK", 100)  # two pictures at a time
+    monkeypatch.setattr("newkinds.clustering.neighbours.BLOCK", 100)  # two pictures at a time
     assert np.allclose(neighbours_averaged(features, neighbours), found, atol=1e-6)
 
 

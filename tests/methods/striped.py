@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from newkinds.configure import Settings
 from newkinds.equations import clustering_accuracy
 from newkinds.features import extract_features
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Found, Material
+from newkinds.methods.base import Problem, Solution
 from newkinds.networks import build_network
-from newkinds.settings import Settings
 
 
-def check_method(method: Callable[[Material], Found], chosen: Settings) -> None:
+def check_method(method: Callable[[Problem], Solution], chosen: Settings) -> None:
     """Check that a method without a model finds three kinds of stripes, and says so in the form of all methods."""
     truth = np.arange(30) % 3
     pixels = np.random.default_rng(0).integers(0, 40, (30, 1, 8, 8), dtype=np.uint8)
@@ -22,9 +22,9 @@ def check_method(method: Callable[[Material], Found], chosen: Settings) -> None:
         picture[0, 2 * kind : 2 * kind + 2] += 200
     images = ImageSet(pixels, tuple(map(str, range(30))), None, (), "made up", "no mark")
     f = build_network("vgg6-4-2-slim", 1, 8, seed=0)
-    found = method(Material(f, images, chosen, unsorted=images, kinds=3, features=extract_features(f, images)))
-    assert found.network is None
-    assert clustering_accuracy(found.kinds, truth) == 1.0
-    assert ((found.probabilities == 0) | (found.probabilities == 1)).all()
-    assert found.probabilities.shape == found.embedding.shape == (30, 3)
-    assert {found.probabilities.dtype, found.embedding.dtype} == {np.dtype(np.float32)}
+    found = method(Problem(f, images, chosen, unsorted=images, kinds=3, features=extract_features(f, images)))
+    assert found.model is None
+    assert clustering_accuracy(found.assignment.labels, truth) == 1.0
+    assert ((found.assignment.probabilities == 0) | (found.assignment.probabilities == 1)).all()
+    assert found.assignment.probabilities.shape == found.embedding.shape == (30, 3)
+    assert {found.assignment.probabilities.dtype, found.embedding.dtype} == {np.dtype(np.float32)}

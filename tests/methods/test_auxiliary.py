@@ -8,7 +8,7 @@ from torch import Tensor
 
 from newkinds.images.augment import POLICIES
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.auxiliary import ViewsTask, started, weights_of
+from newkinds.methods.auxiliary import ViewsTask, first_network, weights_of
 from newkinds.networks import build_network
 
 NETWORK, SIZE = "vgg6-4-2-slim", 8
@@ -32,7 +32,7 @@ def test_a_fresh_network_has_f_s_shape_and_pixels_but_weights_of_the_seed() -> N
     f = build_network(NETWORK, 1, SIZE, seed=7, network_size=16)
     f.normalise_by(images().pixels)
     copied, fresh, again, other = (
-        started(f, start, seed) for start, seed in (("f", 0), ("fresh", 0), ("fresh", 0), ("fresh", 1))
+        first_network(f, start, seed) for start, seed in (("f", 0), ("fresh", 0), ("fresh", 0), ("fresh", 1))
     )
     assert copied is not f
     for name, value in f.state_dict().items():

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 from torch import Tensor
 
+from newkinds.configure import Settings
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError
 from newkinds.features import apply, extract_features
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Found, Material
-from newkinds.methods.centroid_networks import CentroidTask, centroid_networks, groups_of, query_assignment
+from newkinds.methods.base import Problem, Solution
+from newkinds.methods.centroid_networks import Centroids, CentroidTask, centroid_networks, groups_of, query_assignment
 from newkinds.networks import build_network
 from newkinds.progress import Progress
 from newkinds.randomness import one_thread
 from newkinds.runs.checkpoints import DiskCheckpoints
-from newkinds.settings import Centroids, Settings
 from newkinds.training import Record
 
 NETWORK, SIZE, EACH = "vgg6-4-2-slim", 8, 12
@@ -55,7 +55,7 @@ def chosen(seed: int = 0, **centroids: Any) -> Settings:
     return Settings(seed=seed, network=NETWORK, centroids={**options, **centroids})
 
 
-def material(settings: Settings | None = None, kinds: int = 4, **given: Any) -> Material:
+def problem(settings: Settings | None = None, kinds: int = 4, **given: Any) -> Problem:
     """Every other line is known, four of those between them are the kinds of the unsorted pictures."""
     f = build_network(NETWORK, 1, SIZE, seed=5)
     lines = bars(2 * SIZE, seed=1)
@@ -63,15 +63,15 @@ def material(settings: Settings | None = None, kinds: int = 4, **given: Any) -> 
     between = lines.with_classes([1, 5, 9, 13])
     truth, unsorted = between.labels, replace(between, labels=None, classes=())
     features = extract_features(f, unsorted)
-    return Material(
+    return Problem(
         f, known, settings or chosen(), unsorted=unsorted, kinds=kinds, features=features, truth=truth, **given
     )
 
 
-def bits(found: Found) -> dict[str, bytes]:
-    assert found.network is not None
-    weights = {name: value.numpy().tobytes() for name, value in found.network.state_dict().items()}
-    return {**weights, "p": found.probabilities.tobytes(), "embedding": found.embedding.tobytes()}
+def bits(found: Solution) -> dict[str, bytes]:
+    assert found.model is not None
+    weights = {name: value.numpy().tobytes() for name, value in found.model.state_dict().items()}
+    return {**weights, "p": found.assignment.probabilities.tobytes(), "embedding": found.embedding.tobytes()}
 
 
 # The loss
@@ -227,12 +227,12 @@ def test_views_are_augmented_where_asked_for() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_kinds_are_found(start: str, seed: int) -> None:
     records: list[Record] = []
-    given = material(chosen(seed, start=start, episodes=20, learning_rate=0.01), log=records.append)
+    given = problem(chosen(seed, start=start, episodes=20, learning_rate=0.01), log=records.append)
     found = centroid_networks(given)
     assert given.truth is not None
-    assert clustering_accuracy(found.kinds, given.truth) == 1.0
-    assert found.probabilities.dtype == np.float32
-    assert found.probabilities.sum(axis=1) == pytest.approx(np.ones(len(given.unsorted)), abs=1e-5)
+    assert clustering_accuracy(found.assignment.labels, given.truth) == 1.0
+    assert found.assignment.probabilities.dtype == np.float32
+    assert found.assignment.probabilities.sum(axis=1) == pytest.approx(np.ones(len(given.unsorted)), abs=1e-5)
     assert found.embedding.shape == (len(given.unsorted), 3)
     assert {record["stage"] for record in records} == {"centroids"}
     assert len(records) == 10
@@ -244,19 +244,19 @@ def test_the_network_says_what_the_plan_says() -> None:
     # Clouds of other sizes than the kinds' equal ones, and a regulariser that leaves room for doubt.
     given, _ = embeddings(sizes=(35, 15, 10), spread=3.0)
     found = centroid_networks(replace(given, kinds=3, settings=chosen(regulariser=20.0)))
-    assert found.network is not None
-    said = apply(found.network, given.unsorted)
-    assert np.exp(said) == pytest.approx(found.probabilities, abs=1e-5)
-    assert (said.argmax(axis=1) == found.kinds).all()
+    assert found.model is not None
+    said = apply(found.model, given.unsorted)
+    assert np.exp(said) == pytest.approx(found.assignment.probabilities, abs=1e-5)
+    assert (said.argmax(axis=1) == found.assignment.labels).all()
     # Nobody could tell from the centres alone.
-    centres = np.stack([np.average(given.features, axis=0, weights=p) for p in found.probabilities.T])
+    centres = np.stack([np.average(given.features, axis=0, weights=p) for p in found.assignment.probabilities.T])
     squares = np.square(given.features[:, None] - centres).sum(axis=2)
-    assert 0.5 < found.probabilities.max(axis=1).mean() < 0.97
-    assert (squares.argmin(axis=1) != found.kinds).mean() > 0.02
+    assert 0.5 < found.assignment.probabilities.max(axis=1).mean() < 0.97
+    assert (squares.argmin(axis=1) != found.assignment.labels).mean() > 0.02
 
 
 def test_f_is_left_as_it_is_and_where_to_start_counts() -> None:
-    given = material()
+    given = problem()
     before = {name: value.clone() for name, value in given.network.state_dict().items()}
     plans = {start: chosen(start=start, episodes=0) for start in ("f", "fresh")}
     found = {start: centroid_networks(replace(given, settings=plan)) for start, plan in plans.items()}
@@ -264,7 +264,7 @@ def test_f_is_left_as_it_is_and_where_to_start_counts() -> None:
     trained = centroid_networks(given)
     assert all(torch.equal(before[name], value) for name, value in given.network.state_dict().items())
     # Without episodes f's own features are clustered, or those of a fresh network.
-    f, fresh, other = (one.network.network for one in (found["f"], found["fresh"], trained) if one.network is not None)
+    f, fresh, other = (one.model.network for one in (found["f"], found["fresh"], trained) if one.model is not None)
     assert apply(f, given.unsorted) == pytest.approx(given.features, abs=1e-5)
     first = "backbone.layers.0.weight"
     assert torch.equal(f.state_dict()[first], before[first])
@@ -275,32 +275,32 @@ def test_f_is_left_as_it_is_and_where_to_start_counts() -> None:
 
 def test_the_seed_counts_and_the_global_generator_does_not() -> None:
     torch.manual_seed(1)
-    first = bits(centroid_networks(material()))
+    first = bits(centroid_networks(problem()))
     torch.manual_seed(2)
     before = torch.get_rng_state()
-    assert bits(centroid_networks(material())) == first
+    assert bits(centroid_networks(problem())) == first
     assert torch.equal(torch.get_rng_state(), before)
-    assert bits(centroid_networks(material(chosen(seed=1)))) != first
+    assert bits(centroid_networks(problem(chosen(seed=1)))) != first
 
 
 def test_truth_is_not_looked_at() -> None:
-    given = material()
+    given = problem()
     assert bits(centroid_networks(replace(given, truth=None))) == bits(centroid_networks(given))
 
 
-def embeddings(sizes: tuple[int, ...] = (15, 15, 15, 15), spread: float = 1.0) -> tuple[Material, NDArray[np.int64]]:
+def embeddings(sizes: tuple[int, ...] = (15, 15, 15, 15), spread: float = 1.0) -> tuple[Problem, NDArray[np.int64]]:
     points, labels = make_blobs(list(sizes), 6, cluster_std=spread, random_state=3)
     names = tuple(map(str, range(len(points))))
     images = ImageSet(points.astype(np.float32), names, None, (), "made up", "no mark")
     known = replace(images, labels=labels.astype(np.int64), classes=("a", "b", "c", "d"))
     f = build_network("identity", 6, 1, seed=0)
-    made = Material(f, known, chosen(start="fresh"), unsorted=images, kinds=4, features=images.pixels)
+    made = Problem(f, known, chosen(start="fresh"), unsorted=images, kinds=4, features=images.pixels)
     return made, labels.astype(np.int64)
 
 
 def test_embeddings_are_clustered_as_they_are() -> None:
     given, labels = embeddings()
-    assert clustering_accuracy(centroid_networks(given).kinds, labels) == 1.0
+    assert clustering_accuracy(centroid_networks(given).assignment.labels, labels) == 1.0
 
 
 def test_features_that_lie_too_close_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -327,11 +327,11 @@ class Interrupted(DiskCheckpoints):
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bits(tmp_path: Path) -> None:
-    whole = bits(centroid_networks(material()))
+    whole = bits(centroid_networks(problem()))
     with pytest.raises(Killed):
-        centroid_networks(material(checkpoints=Interrupted(tmp_path, seconds=0)))
+        centroid_networks(problem(checkpoints=Interrupted(tmp_path, seconds=0)))
     records: list[Record] = []
-    again = centroid_networks(material(checkpoints=DiskCheckpoints(tmp_path, seconds=1e9), log=records.append))
+    again = centroid_networks(problem(checkpoints=DiskCheckpoints(tmp_path, seconds=1e9), log=records.append))
     assert [record["epoch"] for record in records] == [1, 2]
     assert bits(again) == whole
 
@@ -344,10 +344,10 @@ def test_a_trained_network_is_kept() -> None:
             kept[name] = {key: value.clone() for key, value in make().items()}
         return kept[name]
 
-    first = bits(centroid_networks(material(keep=keep)))
+    first = bits(centroid_networks(problem(keep=keep)))
     assert list(kept) == ["centroids"]
     records: list[Record] = []
-    assert bits(centroid_networks(material(keep=keep, log=records.append))) == first
+    assert bits(centroid_networks(problem(keep=keep, log=records.append))) == first
     assert records == []
 
 
@@ -361,12 +361,12 @@ def without_episodes(start: str) -> Settings:
 
 def test_f_has_no_episodes_unless_asked_for() -> None:
     records: list[Record] = []
-    given = material(without_episodes("f"), log=records.append)
+    given = problem(without_episodes("f"), log=records.append)
     found = centroid_networks(given)
     assert records == []
-    assert found.network is not None
+    assert found.model is not None
     before = given.network.state_dict()
-    assert all(torch.equal(before[name], value) for name, value in found.network.network.state_dict().items())
+    assert all(torch.equal(before[name], value) for name, value in found.model.network.state_dict().items())
     # One known kind is enough where none are told apart.
     alone = centroid_networks(replace(given, known=given.known.with_classes([0])))
     assert bits(alone) == bits(found)
@@ -374,7 +374,7 @@ def test_f_has_no_episodes_unless_asked_for() -> None:
 
 def test_fresh_weights_have_the_published_number_of_episodes() -> None:
     with pytest.raises(DataError, match="99 pictures of each kind"):
-        centroid_networks(material(without_episodes("fresh")))
+        centroid_networks(problem(without_episodes("fresh")))
     task = task_of(bars(8, seed=0, classes=GROUPED), start="fresh", episodes="auto")
     assert task.phase().epochs == 5_000  # of two episodes each
     assert len(task.batches(4_999)) == 2
@@ -384,12 +384,12 @@ def test_fresh_weights_have_the_published_number_of_episodes() -> None:
 
 
 def test_kinds_with_too_few_pictures() -> None:
-    given = material(chosen(each=13))
+    given = problem(chosen(each=13))
     with pytest.raises(DataError, match=r"13 pictures of each kind, but the kind 'A/1' has 12.*centroids.each to 12"):
         centroid_networks(given)
 
 
 def test_a_single_known_kind() -> None:
-    given = material()
+    given = problem()
     with pytest.raises(DataError, match="1 known kind makes no episode"):
         centroid_networks(replace(given, known=given.known.with_classes([0])))

@@ -15,17 +15,18 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 from torch import Tensor, nn
 
+from newkinds.configure import Settings
 from newkinds.equations import assignment, clustering_accuracy, kl_divergence, target
 from newkinds.errors import UsageError
-from newkinds.features import apply
+from newkinds.features import apply, model_outputs
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Found, Material
+from newkinds.methods.base import Problem, Solution
 from newkinds.methods.dec import AutoencoderTask, DecTask, _as_discovery, _start, dec, normalise
-from newkinds.networks import ClusteringNetwork, build_network
-from newkinds.networks.files import clustering_from_bytes, clustering_to_bytes
+from newkinds.methods.registry import HEADS
+from newkinds.networks import Model, StudentHead, build_network
+from newkinds.networks.files import model_from_bytes, model_to_bytes
 from newkinds.randomness import one_thread
 from newkinds.runs.checkpoints import DiskCheckpoints
-from newkinds.settings import Settings
 from newkinds.training import Phase, Record
 
 N, SIZE, KINDS = 60, 8, 3
@@ -54,20 +55,20 @@ def chosen(seed: int = 0, **options: Any) -> Settings:
     return Settings(seed=seed, dec={**small, **options})
 
 
-def material(settings: Settings | None = None, **given: Any) -> Material:
+def problem(settings: Settings | None = None, **given: Any) -> Problem:
     images, labels = corners()
     f = build_network("pixels", 1, SIZE, seed=0)
     known = replace(images, labels=labels, classes=("a", "b", "c"))
     features = np.full((N, 2), np.nan, dtype=np.float32)  # nobody is to look at them
-    return Material(
+    return Problem(
         f, known, settings or chosen(), **{"unsorted": images, "kinds": KINDS, "features": features, **given}
     )
 
 
-def bits(found: Found) -> dict[str, bytes]:
-    assert found.network is not None
-    weights = {name: value.numpy().tobytes() for name, value in found.network.state_dict().items()}
-    return {**weights, "p": found.probabilities.tobytes(), "embedding": found.embedding.tobytes()}
+def bits(found: Solution) -> dict[str, bytes]:
+    assert found.model is not None
+    weights = {name: value.numpy().tobytes() for name, value in found.model.state_dict().items()}
+    return {**weights, "p": found.assignment.probabilities.tobytes(), "embedding": found.embedding.tobytes()}
 
 
 # The autoencoder
@@ -165,9 +166,9 @@ def dec_task(**options: Any) -> tuple[DecTask, NDArray[np.float32], ImageSet]:
 
 def test_it_starts_at_the_codes_and_their_centres() -> None:
     task, codes, images = dec_task()
-    assert isinstance(task.module, ClusteringNetwork)
-    assert apply(task.module, images, call=task.module.embed) == pytest.approx(codes, abs=1e-6)
-    centres = task.module.centres.detach().numpy()
+    assert isinstance(task.module, Model)
+    assert model_outputs(task.module, images).embedding == pytest.approx(codes, abs=1e-6)
+    centres = task.module.head.centres.detach().numpy()
     for kind in range(KINDS):
         assert centres[kind] == pytest.approx(codes[task.labels == kind].mean(axis=0), abs=1e-4)
     p = assignment(torch.from_numpy(codes), torch.from_numpy(centres), alpha=1.0)
@@ -193,7 +194,7 @@ def test_targets_are_made_anew_every_so_many_epochs(every: int) -> None:
     phase = Phase("main", 9, chosen().dec)
     for epoch in range(4):
         with torch.no_grad():
-            task.module.centres += 0.05 * (epoch + 1) * torch.tensor([[1.0], [0.0], [-1.0]])
+            task.module.head.centres += 0.05 * (epoch + 1) * torch.tensor([[1.0], [0.0], [-1.0]])
         before = task.targets
         task.epoch_done(phase, epoch, last_of_phase=False)
         if (epoch + 1) % every == 0:
@@ -204,17 +205,21 @@ def test_targets_are_made_anew_every_so_many_epochs(every: int) -> None:
 
 def test_encoder_and_centres_learn_and_the_codes_stay_codes() -> None:
     kept: dict[str, dict[str, Tensor]] = {}
-    found = dec(material(keep=keeper(kept)))
-    assert isinstance(found.network, ClusteringNetwork)
-    assert torch.equal(found.network.bottleneck.weight, torch.eye(4))
-    assert torch.equal(found.network.bottleneck.bias, torch.zeros(4))
-    before, after = kept["autoencoder"], found.network.network.state_dict()
+    found = dec(problem(keep=keeper(kept)))
+    assert isinstance(found.model, Model)
+    assert isinstance(found.model.head, StudentHead)
+    assert torch.equal(found.model.head.bottleneck.weight, torch.eye(4))
+    assert torch.equal(found.model.head.bottleneck.bias, torch.zeros(4))
+    before, after = kept["autoencoder"], found.model.network.state_dict()
     moved = {name for name in after if not torch.equal(before[name], after[name])}
     assert moved == {name for name in after if name.startswith("backbone")}
-    still = dec(material(chosen(epochs=0), keep=keeper(kept)))
-    assert isinstance(still.network, ClusteringNetwork)
-    assert not torch.equal(found.network.centres, still.network.centres)
-    assert found.probabilities.max(axis=1).mean() > still.probabilities.max(axis=1).mean()  # surer than it was
+    still = dec(problem(chosen(epochs=0), keep=keeper(kept)))
+    assert isinstance(still.model, Model)
+    assert isinstance(still.model.head, StudentHead)
+    assert not torch.equal(found.model.head.centres, still.model.head.centres)
+    assert (
+        found.assignment.probabilities.max(axis=1).mean() > still.assignment.probabilities.max(axis=1).mean()
+    )  # surer than it was
 
 
 # What is found
@@ -224,10 +229,10 @@ def test_encoder_and_centres_learn_and_the_codes_stay_codes() -> None:
 def test_kinds_far_apart_are_found_without_labels(seed: int) -> None:
     records: list[Record] = []
     labels = corners()[1]
-    given = material(chosen(seed), truth=labels, log=records.append)
+    given = problem(chosen(seed), truth=labels, log=records.append)
     found = dec(replace(given, known=replace(given.known, labels=None)))
-    assert clustering_accuracy(found.kinds, labels) == 1.0
-    assert found.probabilities.sum(axis=1) == pytest.approx(np.ones(N), abs=1e-5)
+    assert clustering_accuracy(found.assignment.labels, labels) == 1.0
+    assert found.assignment.probabilities.sum(axis=1) == pytest.approx(np.ones(N), abs=1e-5)
     assert found.embedding.shape == (N, 4)
     first, second = ([r for r in records if r["stage"] == stage] for stage in ("autoencoder", "dec"))
     assert first + second == records
@@ -236,23 +241,23 @@ def test_kinds_far_apart_are_found_without_labels(seed: int) -> None:
     assert all(record["changed"] <= 1 for record in second)
     assert second[-1]["acc"] == 1.0
     # The network that is returned says the same, also when it comes from a file.
-    assert found.network is not None
-    again = clustering_from_bytes(clustering_to_bytes(found.network, {}), "here")[0]
-    assert np.exp(apply(again, given.unsorted)) == pytest.approx(found.probabilities, abs=1e-6)
+    assert found.model is not None
+    again = model_from_bytes(model_to_bytes(found.model, {}), "here", HEADS)[0]
+    assert np.exp(apply(again, given.unsorted)) == pytest.approx(found.assignment.probabilities, abs=1e-6)
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(0.0, 1.0), (1000.0, 30.0), (0.0, 1e-3)])
 def test_embeddings_of_any_scale(offset: float, scale: float) -> None:
     images, labels = blobs(offset, scale)
     f = build_network("identity", 6, 1, seed=0)
-    found = dec(Material(f, images, chosen(noise=0.1), unsorted=images, kinds=KINDS, features=images.pixels))
-    assert clustering_accuracy(found.kinds, labels) == 1.0
+    found = dec(Problem(f, images, chosen(noise=0.1), unsorted=images, kinds=KINDS, features=images.pixels))
+    assert clustering_accuracy(found.assignment.labels, labels) == 1.0
 
 
 def test_it_ends_when_hardly_an_assignment_changes() -> None:
     runs: dict[float, list[Record]] = {0.0: [], 0.01: []}
     for share, records in runs.items():
-        dec(material(chosen(epochs=12, settled=share, update_every=2), log=records.append))
+        dec(problem(chosen(epochs=12, settled=share, update_every=2), log=records.append))
     long, short = ([r for r in records if r["stage"] == "dec"] for records in runs.values())
     assert len(long) == 12
     assert len(short) < 12
@@ -265,26 +270,26 @@ def test_truth_is_for_the_log_only() -> None:
     labels = corners()[1]
     records: list[Record] = []
     partly = np.where(np.arange(N) < 5, labels, -1)
-    without = bits(dec(material(log=records.append)))
+    without = bits(dec(problem(log=records.append)))
     assert all("acc" not in record for record in records)
-    assert bits(dec(material(truth=labels))) == bits(dec(material(truth=partly))) == without
+    assert bits(dec(problem(truth=labels))) == bits(dec(problem(truth=partly))) == without
 
 
 def test_the_seed_counts_and_the_global_generator_does_not() -> None:
     torch.manual_seed(1)
-    first = bits(dec(material()))
+    first = bits(dec(problem()))
     torch.manual_seed(2)
     before = torch.get_rng_state()
-    assert bits(dec(material())) == first
+    assert bits(dec(problem())) == first
     assert torch.equal(torch.get_rng_state(), before)
-    assert bits(dec(material(chosen(seed=1)))) != first
+    assert bits(dec(problem(chosen(seed=1)))) != first
 
 
 def test_double_precision() -> None:
-    found = dec(material(chosen().with_changes({"precision": "float64"})))
-    assert clustering_accuracy(found.kinds, corners()[1]) == 1.0
-    assert found.network is not None
-    assert {value.dtype for value in found.network.state_dict().values()} == {torch.float32}
+    found = dec(problem(chosen().with_changes({"precision": "float64"})))
+    assert clustering_accuracy(found.assignment.labels, corners()[1]) == 1.0
+    assert found.model is not None
+    assert {value.dtype for value in found.model.state_dict().values()} == {torch.float32}
 
 
 # Runs that go on
@@ -319,13 +324,13 @@ class Interrupted(DiskCheckpoints):
 @pytest.mark.parametrize("at", [("autoencoder", 2), ("dec", 1), ("dec", 3)])
 def test_a_killed_run_goes_on_and_ends_with_the_same_bits(at: tuple[str, int], tmp_path: Path) -> None:
     plan = chosen(autoencoder_epochs=4, update_every=2)
-    whole = bits(dec(material(plan)))
+    whole = bits(dec(problem(plan)))
     kept: dict[str, dict[str, Tensor]] = {}
     with pytest.raises(Killed):
-        dec(material(plan, checkpoints=Interrupted(tmp_path, at), keep=keeper(kept)))
+        dec(problem(plan, checkpoints=Interrupted(tmp_path, at), keep=keeper(kept)))
     records: list[Record] = []
     last = DiskCheckpoints(tmp_path, seconds=1e9)
-    assert bits(dec(material(plan, checkpoints=last, keep=keeper(kept), log=records.append))) == whole
+    assert bits(dec(problem(plan, checkpoints=last, keep=keeper(kept), log=records.append))) == whole
     assert (records[0]["stage"], records[0]["epoch"]) == at  # what was done before is not done again
 
 
@@ -335,9 +340,9 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(at: tuple[str, int], t
 @pytest.mark.parametrize("widths", [(), (500, 0), (-1,), (100_000,), (2,) * 10])
 def test_widths_that_make_no_encoder(widths: tuple[int, ...]) -> None:
     with pytest.raises(UsageError, match=r"dec\.widths = .* 1 to 9 layers"):
-        dec(material(chosen(widths=widths)))
+        dec(problem(chosen(widths=widths)))
 
 
 def test_more_kinds_than_pictures() -> None:
     with pytest.raises(UsageError, match=f"{N + 1}"):
-        dec(material(chosen(autoencoder_epochs=0), kinds=N + 1))
+        dec(problem(chosen(autoencoder_epochs=0), kinds=N + 1))

@@ -16,20 +16,11 @@ from sklearn.datasets import make_blobs
 from striped import check_method
 
 from newkinds.clustering.threads import Threads
+from newkinds.configure import Settings
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError, UsageError
 from newkinds.methods import lpnmf as module
-from newkinds.methods.lpnmf import (
-    Problem,
-    laplacian,
-    lpnmf,
-    lpnmf_method,
-    roughness,
-    scaled,
-    solve,
-    start,
-)
-from newkinds.settings import Lpnmf, Settings
+from newkinds.methods.lpnmf import Factorisation, Lpnmf, laplacian, lpnmf, lpnmf_method, roughness, scaled, solve, start
 
 PATH = scipy.sparse.csr_matrix(np.array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]]))  # the Laplacian of 0 - 1 - 2
 QUICK = Lpnmf(restarts=2, first_iterations=3, max_iterations=30)
@@ -40,14 +31,17 @@ def blobs(n: int = 60, kinds: int = 3, seed: int = 0) -> tuple[NDArray[np.float3
     return np.maximum(points + 5, 0).astype(np.float32), labels
 
 
-def random_problem(seed: int, n: int = 9, d: int = 4, kinds: int = 3, weight: float = 2.0) -> tuple[Problem, Any, Any]:
+def random_problem(
+    seed: int, n: int = 9, d: int = 4, kinds: int = 3, weight: float = 2.0
+) -> tuple[Factorisation, Any, Any]:
     """Return a problem with some zeros, and factors that are no start of ours but keep the sum of U."""
     random = np.random.default_rng(seed)
     x = random.exponential(size=(n, d)) * (random.random((n, d)) < 0.8)
     x[:, 0] += 0.1
     x = scaled(x)
     u = random.exponential(size=(x.shape[1], kinds))
-    return Problem(x, laplacian(x, 2), weight), x.shape[1] * u / u.sum(axis=0), random.exponential(size=(n, kinds))
+    v = random.exponential(size=(n, kinds))
+    return Factorisation(x, laplacian(x, 2), weight), x.shape[1] * u / u.sum(axis=0), v
 
 
 # The objective
@@ -62,7 +56,7 @@ def test_roughness_by_hand() -> None:
 def test_objective_by_hand() -> None:
     # Y is 2 everywhere, X is 1, 3 / 2, 2 / 4, 0, and V is the same for all but the last picture.
     x = np.array([[1.0, 3.0], [2.0, 2.0], [4.0, 0.0]])
-    problem = Problem(x, PATH, weight=10.0)
+    problem = Factorisation(x, PATH, weight=10.0)
     found = problem.look(u=np.ones((2, 1)) * 2, v=np.array([[1.0], [1.0], [1.0]]))
     assert found.value == pytest.approx(math.log(1 / 2) + 3 * math.log(3 / 2) + 4 * math.log(2))
     assert found.a == pytest.approx(np.array([[7.0], [5.0]]))  # a single part has all that there is
@@ -72,7 +66,7 @@ def test_objective_by_hand() -> None:
     assert found.value == pytest.approx(data + 10 * (2 - 1) * math.log(2))
 
 
-def plain_look(problem: Problem, u: NDArray[Any], v: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], float]:
+def plain_look(problem: Factorisation, u: NDArray[Any], v: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], float]:
     """a, b and the objective again, in slow loops over entries and pairs."""
     (n, d), kinds, x = problem.x.shape, u.shape[1], problem.x
     a, b, value = np.zeros((d, kinds)), np.zeros((n, kinds)), 0.0
@@ -140,7 +134,7 @@ def test_the_objective_never_rises(data: st.DataObject, n: int, d: int, kinds: i
     u = data.draw(factors(st.floats(1e-3, 1), x.shape[1], kinds))
     v = data.draw(factors(st.floats(1e-3, 10), n, kinds))
     x = scaled(x)
-    problem = Problem(x, laplacian(x, data.draw(st.integers(1, 3))), weight)
+    problem = Factorisation(x, laplacian(x, data.draw(st.integers(1, 3))), weight)
     now = problem.look(problem.total * u / u.sum(axis=0), v)
     for _ in range(6):
         before, now = now, problem.step(now)
@@ -281,15 +275,15 @@ def test_neighbours_become_alike_the_more_the_larger_the_weight() -> None:
 
 def test_the_best_restart_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[float] = []
-    settle = Problem.settle
+    settle = Factorisation.settle
 
-    def watched(self: Problem, *given: Any) -> Any:
+    def watched(self: Factorisation, *given: Any) -> Any:
         ended.append(given[0].value)
         found = settle(self, *given)
         ended.append(found.value)
         return found
 
-    monkeypatch.setattr(Problem, "settle", watched)
+    monkeypatch.setattr(Factorisation, "settle", watched)
     points = np.random.default_rng(0).exponential(size=(40, 5)).astype(np.float32)
     lpnmf(points, 6, Lpnmf(restarts=4, first_iterations=2, max_iterations=3), seed=0)
     assert len(ended) == 10
@@ -331,7 +325,7 @@ def test_float32_is_near_to_float64() -> None:
     x = scaled(points)
     u, v = start(x, 3, seed=0)
     graph = laplacian(x, 5)
-    problems = [Problem(x.astype(dtype), graph, 100.0) for dtype in (np.float32, np.float64)]
+    problems = [Factorisation(x.astype(dtype), graph, 100.0) for dtype in (np.float32, np.float64)]
     single, double = (problem.settle(problem.look(u, v), 20, 0.0) for problem in problems)
     assert single.value == pytest.approx(double.value, rel=1e-4)
     assert single.v == pytest.approx(double.v, rel=1e-3, abs=1e-6)

@@ -16,10 +16,12 @@ from sklearn.datasets import make_blobs, make_circles
 from striped import check_method
 
 from newkinds.clustering import kmeans
+from newkinds.configure import Settings
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import UsageError
 from newkinds.methods import lsc as module
 from newkinds.methods.lsc import (
+    Lsc,
     choose_landmarks,
     how_many_landmarks,
     landmark_weights,
@@ -27,7 +29,6 @@ from newkinds.methods.lsc import (
     lsc_method,
     spectral_embedding,
 )
-from newkinds.settings import Lsc, Settings
 
 
 def blobs(n: int = 90, kinds: int = 3, seed: int = 0, spread: float = 1.0) -> tuple[NDArray[np.float32], NDArray[Any]]:

@@ -17,18 +17,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models import student
 from newkinds.errors import DataError, UsageError
-from newkinds.networks import FOREIGN, ClusteringNetwork, Network, build_network, is_foreign, open_foreign
+from newkinds.methods.registry import HEADS
+from newkinds.networks import FOREIGN, Network, build_network, is_foreign, open_foreign
 from newkinds.networks.files import (
-    clustering_from_bytes,
-    clustering_to_bytes,
     load_plain,
+    model_from_bytes,
+    model_to_bytes,
     network_about,
     network_from_bytes,
     network_to_bytes,
-    to_bytes,
 )
 from newkinds.networks.foreign import Foreign, check_admitted
+from newkinds.tensors import to_bytes
 
 
 def pictures(n: int, channels: int, size: int) -> Tensor:
@@ -149,8 +151,8 @@ def test_its_normalisation_is_kept_and_its_weights_can_be_trained() -> None:
     copied = copy.deepcopy(network)
     copied(pictures(2, 3, 16)).sum().backward()
     assert all(weight.grad is not None for weight in copied.parameters())
-    names = {name for name, _ in ClusteringNetwork(network, 2, 2).named_parameters()}
-    assert all(name.startswith(("network.backbone.module.", "bottleneck.", "centres")) for name in names)
+    names = {name for name, _ in student(network, 2, 2).named_parameters()}
+    assert all(name.startswith(("network.backbone.module.", "head.bottleneck.", "head.centres")) for name in names)
 
 
 # What is refused
@@ -246,14 +248,14 @@ def test_a_name_that_the_user_did_not_say_is_not_imported(trap: Path, admitted: 
 def test_files_import_nothing(trap: Path) -> None:
     network = built("made:tiny", size=8)
     network.name = "trapped:build"
-    model = ClusteringNetwork(network, kinds=2, width=2)
-    plain, clustering = network_to_bytes(network), clustering_to_bytes(model, {})
+    model = student(network, 2, 2)
+    plain, clustering = network_to_bytes(network), model_to_bytes(model, {})
     for admitted in (None, "made:tiny", "vgg6-4-2"):
         with pytest.raises(UsageError, match=r"here names the network 'trapped:build'") as caught:
             network_from_bytes(plain, "here", admitted=admitted)
         assert caught.value.hint == "If you trust it, say so: --network trapped:build"
         with pytest.raises(UsageError, match=r"here names the network 'trapped:build'"):
-            clustering_from_bytes(clustering, "here", admitted=admitted)
+            model_from_bytes(clustering, "here", HEADS, admitted=admitted)
     assert network_about(clustering, "here")["network"] == "trapped:build"
     assert not trap.exists()
     assert network_from_bytes(plain, "here", admitted="trapped:build")[0].name == "trapped:build"

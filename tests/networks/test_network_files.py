@@ -15,17 +15,12 @@ import pytest
 import safetensors.torch
 import torch
 
+from models import student
 from newkinds.errors import DataError
-from newkinds.networks import NETWORKS, ClusteringNetwork, build_network
-from newkinds.networks.files import (
-    clustering_from_bytes,
-    clustering_to_bytes,
-    from_bytes,
-    network_from_bytes,
-    network_to_bytes,
-    read_network,
-    to_bytes,
-)
+from newkinds.methods.registry import HEADS
+from newkinds.networks import NETWORKS, build_network
+from newkinds.networks.files import model_from_bytes, model_to_bytes, network_from_bytes, network_to_bytes, read_network
+from newkinds.tensors import from_bytes, to_bytes
 
 SMALL = ["vgg6-4-2-slim", "vgg6-5-1-slim", "resnet18-slim", "resnet18-imagenet-slim"]
 GOOD = {"network": "vgg6-4-2-slim", "channels": 1, "size": 8}
@@ -65,16 +60,16 @@ def test_a_network_comes_back(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["vgg6-4-2-slim", "identity"])
 def test_a_clustering_network_comes_back(name: str) -> None:
     channels, size = (5, 1) if name == "identity" else (1, 8)
-    model = ClusteringNetwork(build_network(name, channels, size, seed=0), kinds=4, width=3, alpha=2.5)
+    model = student(build_network(name, channels, size, seed=0), 4, 3, 2.5)
     with torch.no_grad():
-        model.centres.copy_(torch.arange(12.0).view(4, 3))
+        model.head.centres.copy_(torch.arange(12.0).view(4, 3))
     extra = {"means": torch.ones(2, 2), "present": torch.tensor([True, False])}
-    data = clustering_to_bytes(model, extra, known_classes=["a"])
+    data = model_to_bytes(model, extra, known_classes=["a"])
     before = torch.get_rng_state()
-    again, more, about = clustering_from_bytes(data, "model")
+    again, more, about = model_from_bytes(data, "model", HEADS)
     assert torch.equal(torch.get_rng_state(), before)
     assert not again.training
-    assert again.alpha == 2.5
+    assert again.head.alpha == 2.5
     assert all(torch.equal(again.state_dict()[key], value) for key, value in model.state_dict().items())
     assert more.keys() == extra.keys()
     assert all(torch.equal(more[key], value) for key, value in extra.items())
@@ -113,7 +108,7 @@ def refused(data: bytes, tmp_path: Path, name: str = "weights.pt") -> DataError:
     assert str(file) in caught.value.message
     assert caught.value.hint
     with pytest.raises(DataError):
-        clustering_from_bytes(data, str(file))
+        model_from_bytes(data, str(file), HEADS)
     return caught.value
 
 

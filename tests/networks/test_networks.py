@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models import student
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
-from newkinds.networks import NETWORKS, UNTRAINED, ClusteringNetwork, bfloat16, build_network, default_network
+from newkinds.networks import NETWORKS, UNTRAINED, bfloat16, build_network, default_network
 from newkinds.networks.catalogue import build_backbone
 from newkinds.randomness import one_thread
 
@@ -195,25 +196,25 @@ def test_default_network_exists_and_is_slim_on_a_cpu(channels: int, size: int, a
 
 
 def test_clustering_network_is_eq_1_behind_the_bottleneck() -> None:
-    model = ClusteringNetwork(build_network("identity", 3, 1, seed=0), kinds=2, width=2, alpha=2.0)
+    model = student(build_network("identity", 3, 1, seed=0), 2, 2, 2.0)
     with torch.no_grad():
-        model.bottleneck.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 2.0, 0]]))
-        model.bottleneck.bias.copy_(torch.tensor([0.0, 1.0]))
-        model.centres.copy_(torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
+        model.head.bottleneck.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 2.0, 0]]))
+        model.head.bottleneck.bias.copy_(torch.tensor([0.0, 1.0]))
+        model.head.centres.copy_(torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
     x = torch.tensor([[1.0, 0.0, 9.0]])
-    assert model.embed(x).tolist() == [[1.0, 1.0]]
+    assert model.outputs(x).embedding.tolist() == [[1.0, 1.0]]
     # On the first centre, and at a squared distance of 2 from the second: weights 1 and (1 + 2/2)^-1.5.
     second = 2**-1.5
     assert model(x).exp().tolist()[0] == pytest.approx([1 / (1 + second), second / (1 + second)])
-    assert torch.allclose(model(x).exp(), assignment(model.embed(x), model.centres, 2.0))
+    assert torch.allclose(model(x).exp(), assignment(model.outputs(x).embedding, model.head.centres, 2.0))
     assert math.isclose(model(x).exp().sum().item(), 1, rel_tol=1e-6)
     names = {name for name, _ in model.named_parameters()}
-    assert names == {"bottleneck.weight", "bottleneck.bias", "centres"}
+    assert names == {"head.bottleneck.weight", "head.bottleneck.bias", "head.centres"}
 
 
 def test_f_in_bfloat16_and_nothing_else() -> None:
     network = build_network("vgg6-4-2-slim", 1, 32, seed=0)
-    whole = ClusteringNetwork(network, kinds=3, width=3)
+    whole = student(network, 3, 3)
     x = pictures(6, 1, 32)
     exact = network(x).detach()
     seen: list[torch.dtype] = []

@@ -15,13 +15,14 @@ import safetensors.torch
 import torch
 
 import newkinds as nk
-from newkinds.api import combine, pretrain_known
+from newkinds.api import pretrain_known
+from newkinds.configure import Settings
 from newkinds.errors import DataError, UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import build_network
 from newkinds.networks.files import network_to_bytes, read_network
 from newkinds.networks.sources import given_network, largest_side, open_given
-from newkinds.settings import Settings
+from newkinds.presets import combine
 from pictures import write_pictures
 
 MODULE = '''"""A user's network: the mean colour of each cell of a grid, through a layer of weights."""
@@ -83,7 +84,7 @@ def test_a_run_goes_straight_to_features_and_discovery(photos: Path, module: Pat
     assert f'network = "{NAME}"' in settings
     assert "network_size = 16" in settings
     assert "size = 12" in settings
-    assert set(found.predict(photos / "today", among="new").kinds) <= {"0", "1", "2"}
+    assert set(found.predict(photos / "today", among="new").kinds) <= {"new:0", "new:1", "new:2"}
     before = (out / "kinds.csv").stat().st_mtime_ns
     assert discovered(photos, out, network=NAME).n_kinds == found.n_kinds
     assert (out / "kinds.csv").stat().st_mtime_ns == before

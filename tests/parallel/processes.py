@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.configure import Settings
 from newkinds.datasets import named
 from newkinds.errors import NewkindsError
 from newkinds.features import extract_features
@@ -38,7 +39,7 @@ from newkinds.parallel.processes import (
 from newkinds.pretrain.tasks import TASKS
 from newkinds.randomness import seeded_torch, uniforms
 from newkinds.runs import RunFolder
-from newkinds.settings import Optimiser, Pretrain, Settings
+from newkinds.settings import Optimiser, Pretrain
 from newkinds.training import Phase, Task, train
 
 Arrays = dict[str, NDArray[Any]]

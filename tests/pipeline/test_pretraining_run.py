@@ -13,11 +13,11 @@ import newkinds as nk
 from newkinds import prepare
 from newkinds.api import pretrain_known
 from newkinds.errors import DataError, UsageError
-from newkinds.methods.registry import LESSONS
-from newkinds.pipeline.pretraining import NETWORK
+from newkinds.methods.registry import AUXILIARIES
 from newkinds.runs import RunFolder
 from newkinds.runs.checkpoints import DiskCheckpoints
 from newkinds.runs.folder import CHECKPOINT_SECONDS
+from newkinds.runs.names import NETWORK
 from pictures import write_embeddings
 
 EPOCHS = 5
@@ -78,7 +78,7 @@ def test_a_run_takes_it_and_finds_what_it_would_have_found(
 ) -> None:
     nk.discover(*sets, out=tmp_path / "alone", method=method, settings=SMALL, page=False)
     lessons = {"similarity": similarity}
-    nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, lessons=lessons, page=False)
+    nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, auxiliary=lessons, page=False)
     assert found(tmp_path / "taught") == found(tmp_path / "alone")
     assert stages(tmp_path / "alone") == ["similarity"] * EPOCHS + [method] * 5
     assert stages(tmp_path / "taught") == [method] * 5
@@ -86,10 +86,10 @@ def test_a_run_takes_it_and_finds_what_it_would_have_found(
     assert not (tmp_path / "taught" / "model" / "similarity.safetensors").exists()
     # It is this file that says what is of one kind: another one says something else.
     other = {"similarity": prepare(sets[0], "similarity", out=tmp_path / "other", settings={**SMALL, "seed": 1})}
-    nk.discover(*sets, out=tmp_path / "otherwise", method=method, settings=SMALL, lessons=other, page=False)
+    nk.discover(*sets, out=tmp_path / "otherwise", method=method, settings=SMALL, auxiliary=other, page=False)
     assert found(tmp_path / "otherwise") != found(tmp_path / "alone")
     with pytest.raises(UsageError, match=r"data\.lessons\.similarity"):
-        nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, lessons=other, page=False)
+        nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, auxiliary=other, page=False)
 
 
 @pytest.mark.parametrize(("method", "lesson"), [("mcl", "similarity"), ("centroid-networks", "centroids")])
@@ -101,7 +101,7 @@ def test_on_pictures_with_an_f_that_is_given(method: str, lesson: str, photos: P
     options: dict[str, Any] = {"method": method, "settings": settings, "weights": weights, "page": False}
     pictures = (photos / "known", photos / "unsorted")
     nk.discover(*pictures, out=tmp_path / "alone", **options)
-    nk.discover(*pictures, out=tmp_path / "taught", lessons={lesson: file}, **options)
+    nk.discover(*pictures, out=tmp_path / "taught", auxiliary={lesson: file}, **options)
     assert found(tmp_path / "taught") == found(tmp_path / "alone")
     assert lesson not in stages(tmp_path / "taught")
     # Without weights f is learnt in the same folder first.
@@ -112,7 +112,7 @@ def test_on_pictures_with_an_f_that_is_given(method: str, lesson: str, photos: P
 
 def test_two_lessons_share_a_folder(photos: Path, tmp_path: Path) -> None:
     settings = {**SMALL, "network": "vgg6-5-1-slim"}
-    files = [prepare(photos / "known", name, out=tmp_path / "run", settings=settings) for name in LESSONS]
+    files = [prepare(photos / "known", name, out=tmp_path / "run", settings=settings) for name in AUXILIARIES]
     assert len(set(files)) == 2
     assert all(file.is_file() for file in files)
     assert stages(tmp_path / "run").count("pretrain") == 1
@@ -123,7 +123,7 @@ def test_there_is_nothing_to_learn_without_weights(sets: tuple[Path, Path], tmp_
     assert stages(tmp_path / "lesson") == []
     lessons = {"centroids": file}
     options: dict[str, Any] = {"method": "centroid-networks", "settings": SMALL, "page": False}
-    nk.discover(*sets, out=tmp_path / "taught", lessons=lessons, **options)
+    nk.discover(*sets, out=tmp_path / "taught", auxiliary=lessons, **options)
     nk.discover(*sets, out=tmp_path / "alone", **options)
     assert found(tmp_path / "taught") == found(tmp_path / "alone")
 
@@ -169,7 +169,7 @@ def test_it_goes_on_and_ends_with_the_same_bytes(
 def refused(sets: tuple[Path, Path], out: Path, lessons: dict[str, Path]) -> DataError:
     """Return the error for lessons that a run does not take, before it has made anything."""
     with pytest.raises(DataError) as caught:
-        nk.discover(*sets, out=out, method="kcl", settings=SMALL, lessons=lessons)
+        nk.discover(*sets, out=out, method="kcl", settings=SMALL, auxiliary=lessons)
     assert not out.exists()
     return caught.value
 
@@ -203,7 +203,7 @@ def test_a_lesson_that_nobody_teaches(sets: tuple[Path, Path], similarity: Path,
     with pytest.raises(UsageError, match=r"lesson 'similarty'.*Did you mean 'similarity'\?.*Valid: centroids, simil"):
         prepare(sets[0], "similarty", out=tmp_path / "run", settings=SMALL)
     with pytest.raises(UsageError, match=r"lesson 'pairs'.*Valid: centroids, similarity\."):
-        nk.discover(*sets, out=tmp_path / "run", method="kcl", settings=SMALL, lessons={"pairs": similarity})
+        nk.discover(*sets, out=tmp_path / "run", method="kcl", settings=SMALL, auxiliary={"pairs": similarity})
     assert not (tmp_path / "run").exists()
 
 

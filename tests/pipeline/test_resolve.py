@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newkinds.configure import Settings
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
+from newkinds.methods.centroid_networks import Centroids, episodes_of
+from newkinds.methods.dtc.settings import Discover, resolved_discover
 from newkinds.networks import build_network
-from newkinds.pipeline.resolve import (
-    FEW_KINDS,
-    FEWEST_EPOCHS,
-    MOST_EPOCHS,
-    episodes_of,
-    resolved,
-    resolved_discover,
-    resolved_pretrain,
-    why_loss,
-)
-from newkinds.settings import Centroids, Discover, Pretrain, Settings
+from newkinds.pipeline.resolve import resolved
+from newkinds.pretrain.resolve import FEW_KINDS, FEWEST_EPOCHS, MOST_EPOCHS, resolved_pretrain, why_loss
+from newkinds.settings import Pretrain
 
 
 def known(n: int = 100, channels: int = 3, size: int = 32, kinds: int = 5, embeddings: bool = False) -> ImageSet:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment
 from newkinds.count import Count, Point
 from newkinds.images.imageset import Skipped
-from newkinds.methods.base import Moment
+from newkinds.methods.base import Snapshot
 from newkinds.report import ReportData
 from newkinds.report.known_kinds import NearestKnown
 
@@ -57,38 +58,40 @@ def build(
     *,
     pictures: bool = True,
     with_truth: bool = True,
-    with_moments: bool = False,
+    with_snapshots: bool = False,
     seed: int = 0,
     **more: Any,
 ) -> ReportData:
-    """Return a run over n pictures in k well separated kinds."""
+    """Return a run over n pictures in k well separated kinds; `names`, `kinds` and `probabilities` may be given."""
     rng = np.random.default_rng(seed)
-    kinds = np.arange(n, dtype=np.int64) % k
+    kinds = more.pop("kinds", np.arange(n, dtype=np.int64) % k)
     logits = rng.normal(size=(n, k))
     logits[np.arange(n), kinds] += 4
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     fields: dict[str, Any] = {
         "title": "a made-up run",
-        "names": tuple(f"unsorted/{i:05d}.png" for i in range(n)),
         "pixels": flat_colours(n) if pictures else None,
-        "kinds": kinds,
-        "probabilities": probabilities.astype(np.float32),
+        "assignment": Assignment.of_new(
+            more.pop("names", tuple(f"unsorted/{i:05d}.png" for i in range(n))),
+            more.pop("probabilities", probabilities.astype(np.float32)),
+        ),
         "features": (rng.normal(size=(k, 6))[kinds] * 6 + rng.normal(size=(n, 6))).astype(np.float32),
         "truth": tuple(f"class {kind}" for kind in kinds) if with_truth else None,
         "history": history(with_truth),
         "count": counted(k),
         "scores": {"acc": 0.93, "nmi_geometric": 0.871, "ari": 0.852, "kmeans_acc": 0.8} if with_truth else None,
-        "settings": {"variant": "pi", "discover": {"epochs": 60, "rates": [0.1, 0.01], "augment": {"flip": False}}},
+        "settings": {"method": "dtc", "discover": {"epochs": 60, "rates": [0.1, 0.01], "augment": {"flip": False}}},
         "seed": seed,
         "version": "1.2.3",
         "skipped": (Skipped("broken.png", "the file ends early"),),
         "known_classes": ("cat", "dog"),
+        "assigns": "discover",
     }
     data = ReportData(**(fields | more))
-    return replace(data, moments=moments(data)) if with_moments else data
+    return replace(data, snapshots=snapshots(data)) if with_snapshots else data
 
 
-def moments(data: ReportData, epochs: tuple[int, ...] = (0, 4, 8)) -> tuple[Moment, ...]:
+def snapshots(data: ReportData, epochs: tuple[int, ...] = (0, 4, 8)) -> tuple[Snapshot, ...]:
     """Return states on the way to what a run found: at first all pictures are alike."""
     items = np.arange(len(data), dtype=np.int64)
     rng = np.random.default_rng(5)
@@ -99,7 +102,7 @@ def moments(data: ReportData, epochs: tuple[int, ...] = (0, 4, 8)) -> tuple[Mome
         p = data.probabilities * share + (1 - share) / data.n_kinds
         q = p**2 / (p**2).sum(axis=1, keepdims=True)
         values = (values.astype(np.float32) for values in (embedding, p, q))
-        found.append(Moment(epoch, items, *values))
+        found.append(Snapshot(epoch, items, *values))
     return tuple(found)
 
 
@@ -107,7 +110,7 @@ def near_known(n: int, k: int, known: int = 2) -> NearestKnown:
     """Return made-up distances to known kinds; picture 3 is far from everything."""
     items = np.arange(n, dtype=np.int64)
     far = np.where(items == 3, 5.0, 1.0)
-    return NearestKnown(np.arange(k) % known, np.full(k, 2.0), items, items % known, far + 1, far)
+    return NearestKnown(np.arange(k) % known, np.full(k, 2.0), items % known, far + 1, far)
 
 
 def counted(k: int) -> dict[str, Any]:
@@ -132,6 +135,6 @@ def a_hundred_thousand() -> ReportData:
     """Return a run of 100,000 pictures in 50 kinds, with states on the way that have 5,000 of them."""
     data = build(100_000, 50, pixels=photographs(100_000))
     some = np.sort(np.random.default_rng(0).permutation(100_000)[:5_000])
-    parts = moments(data, (0, 4, 8))
+    parts = snapshots(data, (0, 4, 8))
     kept = [replace(m, items=some, embedding=m.embedding[some], p=m.p[some], q=m.q[some]) for m in parts]
-    return replace(data, moments=tuple(kept))
+    return replace(data, snapshots=tuple(kept))

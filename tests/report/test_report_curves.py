@@ -62,9 +62,12 @@ def test_training_charts_from_records() -> None:
         {"stage": "discover", "phase": "warmup", "epoch": 0, "loss": 1.0, "kl": 0.5},
         {"stage": "discover", "phase": "main", "epoch": 0, "loss": 0.5, "changed": 0.25},
         {"stage": "something else"},
+        {"stage": "teacher", "epoch": 0, "loss": 3.0},
     ]
-    charts = {chart.key: chart for chart in training_charts(records)}
-    assert list(charts) == ["pretrain-loss", "loss", "changed"]
+    stages = {"teacher": "Loss of the teacher"}
+    charts = {chart.key: chart for chart in training_charts(records, stages, "discover")}
+    assert list(charts) == ["pretrain-loss", "teacher-loss", "loss", "changed"]
+    assert charts["teacher-loss"].title == "Loss of the teacher"
     assert charts["pretrain-loss"].lines[0].points == ((0.0, 2.0),)
     assert charts["loss"].lines[0].points == ((0.0, 1.0), (1.0, 0.5))  # phases count from 0 again
     assert charts["loss"].early == 0.0
@@ -73,7 +76,7 @@ def test_training_charts_from_records() -> None:
 
 
 def test_no_records_no_charts() -> None:
-    assert training_charts([]) == []
+    assert training_charts([], {}, None) == []
     assert count_charts(None) == []
     assert count_charts({"k": 3}) == []
 

@@ -14,8 +14,7 @@ from newkinds.report.kinds import runners_up, summarise_kinds
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"kinds": np.zeros(3, dtype=np.int64)}, "kinds has shape"),
-        ({"kinds": np.full(6, 9, dtype=np.int64)}, "0 to 3 is valid"),
+        ({"probabilities": np.ones((3, 4), dtype=np.float32)}, "do not go with 6 pictures"),
         ({"features": np.full((6, 2), np.nan, dtype=np.float32)}, "6 of 6 pictures"),
         ({"probabilities": np.full((6, 4), 1.5, dtype=np.float32)}, "outside"),
         ({"pixels": np.zeros((6, 2, 8, 8), dtype=np.uint8)}, "1 or 3"),
@@ -28,10 +27,9 @@ def test_wrong_data_is_refused(make_data: Any, change: dict[str, Any], says: str
 
 
 def test_no_pictures_are_refused(make_data: Any) -> None:
-    empty = np.zeros(0, dtype=np.int64)
     none = np.zeros((0, 1), dtype=np.float32)
     with pytest.raises(DataError, match="no pictures"):
-        make_data(1, 1, names=(), kinds=empty, probabilities=none, features=none, pixels=None, truth=None)
+        make_data(1, 1, names=(), probabilities=none, features=none, pixels=None, truth=None)
 
 
 def test_kinds_by_hand(make_data: Any) -> None:
@@ -50,9 +48,9 @@ def test_kinds_by_hand(make_data: Any) -> None:
 def test_runner_up_is_another_kind(make_data: Any) -> None:
     data = make_data(50, 5)
     second, probability = runners_up(data)
-    assert (second != data.kinds).all()
+    assert (second != data.labels).all()
     for i in range(50):
-        others = np.delete(data.probabilities[i], data.kinds[i])
+        others = np.delete(data.probabilities[i], data.labels[i])
         assert probability[i] == pytest.approx(others.max())
 
 

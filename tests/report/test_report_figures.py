@@ -1,4 +1,4 @@
-"""The paper's figures of a run: all that there is material for, the same bytes every time, text that stays text."""
+"""The paper's figures of a run: all that there is problem for, the same bytes every time, text that stays text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     root = tmp_path_factory.mktemp("figures")
     write_pictures(root / "known", ("disc", "ring", "cross", "bar"))
     write_pictures(root / "new", ("square", "stripes", "dots"), seed=1)
-    settings = {"discover": {"warmup_epochs": 1, "epochs": 3, "moments": 3}, "pretrain": {"epochs": 2}}
+    settings = {"discover": {"warmup_epochs": 1, "epochs": 3, "snapshots": 3}, "pretrain": {"epochs": 2}}
     folder = root / "run"
     nk.discover(root / "known", root / "new", out=folder, kinds=3, truth="folders", settings=settings, page=False)
     return RunFolder.open(folder)
@@ -72,8 +72,8 @@ def test_right_assignments_lie_on_the_diagonal(what: Shown) -> None:
     truth = np.repeat(np.arange(3), 20)
     kinds = np.array([2, 0, 1])[truth]
     p = np.eye(3, dtype=np.float32)[kinds]
-    moment = replace(what.moments[0], items=np.arange(60), p=p, q=p)
-    made = replace(what, kinds=kinds, truth=truth, classes=("a", "b", "c"), n_kinds=3, moments=[moment])
+    moment = replace(what.snapshots[0], items=np.arange(60), p=p, q=p)
+    made = replace(what, kinds=kinds, truth=truth, classes=("a", "b", "c"), n_kinds=3, snapshots=[moment])
     ideal, of_p, of_q = heats(made)
     assert len(ideal.values) == 48  # as many of each class
     np.testing.assert_array_equal(of_p[0].values, ideal.values)
@@ -104,7 +104,7 @@ def test_without_truth_colours_are_the_kinds(what: Shown) -> None:
 
 def test_what_a_run_has_nothing_for_is_left_out_or_an_error(tmp_path: Path) -> None:
     sources = write_embeddings(tmp_path)
-    settings = {"discover": {"warmup_epochs": 1, "epochs": 1, "moments": 0}}
+    settings = {"discover": {"warmup_epochs": 1, "epochs": 1, "snapshots": 0}}
     nk.discover(*sources, out=tmp_path / "run", kinds=3, settings=settings, page=False)
     run = RunFolder.open(tmp_path / "run")
     with pytest.raises(DataError, match="nothing to draw"):

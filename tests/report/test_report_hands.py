@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def full(open_page: Any, pages: Callable[..., Path]) -> Any:
-    screen = open_page(pages("full", 60, 4, with_moments=True, nearest_known=near_known(60, 4)))
+    screen = open_page(pages("full", 60, 4, with_snapshots=True, nearest_known=near_known(60, 4)))
     screen.map_into_view()
     return screen
 

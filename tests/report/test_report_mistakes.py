@@ -61,7 +61,7 @@ def test_the_largest_come_first_with_the_surest_pictures(make_data: Any) -> None
         own = data.confidence[list(mistake.items)]
         assert (np.diff(own) <= 0).all()
         assert {data.truth[i] for i in mistake.items} == {mistake.truth}
-        assert set(data.kinds[list(mistake.items)]) == {mistake.kind}
+        assert set(data.labels[list(mistake.items)]) == {mistake.kind}
 
 
 def test_shares_of_true_kinds(make_data: Any) -> None:

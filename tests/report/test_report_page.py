@@ -270,7 +270,7 @@ def test_the_nearest_known_kind_is_named(make_data: Any, tmp_path: Path) -> None
 
 
 def test_moments_become_a_slider_and_panels(make_data: Any, tmp_path: Path) -> None:
-    _, reader, payload = write(make_data(40, 3, with_moments=True), tmp_path)
+    _, reader, payload = write(make_data(40, 3, with_snapshots=True), tmp_path)
     assert payload["frames"]["epoch"] == [0, 4, 8]
     assert len(payload["frames"]["x"][0]) == len(payload["frames"]["points"]) == 40
     panels = [a for tag, a in reader.tags if tag == "img"]

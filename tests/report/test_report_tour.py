@@ -28,7 +28,7 @@ def tour(open_page: Any, page: Path, folder: Path, seen: Path, called: str) -> A
     screen = open_page(page)
     screen.map_into_view()
     assert screen.run("return newkinds.map.drawnBy()") == "webgl"
-    n, kinds = screen.run("return [newkinds.map.n, newkinds.data.kinds.length]")
+    n, kinds = screen.run("return [newkinds.map.n, newkinds.data.labels.length]")
 
     point = n // 2
     screen.hover(point)
@@ -153,7 +153,7 @@ def compared(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page_of(pages: Callable[..., Path], real_run: Path, compared: Path) -> Callable[[str], Path]:
     """Return a function that gives a page by what it is of."""
     known = {
-        "made-up": lambda: pages("full", 60, 4, with_moments=True, nearest_known=near_known(60, 4)),
+        "made-up": lambda: pages("full", 60, 4, with_snapshots=True, nearest_known=near_known(60, 4)),
         "embeddings": lambda: pages("embeddings", 40, 3, pictures=False),
         "small": lambda: real_run / "report" / "index.html",
         "comparison": lambda: compared,

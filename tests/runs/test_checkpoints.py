@@ -11,9 +11,9 @@ from torch import Tensor
 
 import newkinds.runs.checkpoints as module
 from newkinds.files import digest
-from newkinds.networks.files import to_bytes
 from newkinds.progress import Progress
 from newkinds.runs.checkpoints import DiskCheckpoints
+from newkinds.tensors import to_bytes
 
 
 def state(epoch: int) -> dict[str, Tensor]:

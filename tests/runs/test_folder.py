@@ -16,12 +16,13 @@ import pytest
 import torch
 
 import newkinds.runs.folder as module
+from newkinds.configure import Settings, make_settings
 from newkinds.errors import RunError, UsageError
 from newkinds.files import digest
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
 from newkinds.runs.folder import CHECKPOINT_SECONDS, flat
-from newkinds.settings import Settings, make_settings, read_toml
+from newkinds.settings.files import read_toml
 from newkinds.version import __version__
 
 DATA = {"known": {"fingerprint": "k", "pictures": 9}, "unsorted": {"fingerprint": "u", "pictures": 7}, "weights": None}

@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 from torch import Tensor
 
+from models import student
+from newkinds.clustering.neighbours import nearest_by_direction
+from newkinds.configure import Settings
 from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega, target
 from newkinds.errors import UsageError
 from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Moment
-from newkinds.methods.dtc import VARIANTS, Clustered, cluster
+from newkinds.methods.base import Snapshot, Solution
+from newkinds.methods.dtc import VARIANTS, cluster
 from newkinds.methods.dtc.monitor import shared_information
 from newkinds.methods.dtc.targets import Targets
 from newkinds.methods.dtc.task import ClusteringTask
-from newkinds.networks import ClusteringNetwork, Network, build_network
+from newkinds.networks import Model, Network, build_network
 from newkinds.pretrain import pretrain
 from newkinds.progress import Progress
 from newkinds.randomness import one_thread
-from newkinds.settings import Initialise, Pretrain, Settings
-from newkinds.start import initialise, nearest_by_direction
+from newkinds.settings import Initialise, Pretrain
+from newkinds.start import Start, initialise
 from newkinds.training import Phase, Record
 
 N, SIZE, KINDS = 60, 8, 3
@@ -69,7 +72,7 @@ def unsorted() -> tuple[ImageSet, NDArray[np.int64]]:
     return squares([[0], [1], [2]], seed=2, labelled=False)
 
 
-def chosen(seed: int = 0, **discover: Any) -> Settings:
+def chosen(seed: int = 0, **discover: Any) -> Any:
     options = {
         "variant": "pi",
         "warmup_epochs": 2,
@@ -110,8 +113,13 @@ class InMemory:
         self.kept[epoch] = {name: value.detach().clone() for name, value in tensors.items()}
 
 
-def bits(found: Clustered) -> dict[str, bytes]:
-    return {name: value.numpy().tobytes() for name, value in found.network.state_dict().items()}
+def start_of(f: Network, images: ImageSet, plan: Settings) -> Start:
+    """Return where Algorithm 1 starts with these settings, alpha being 1."""
+    return initialise(extract_features(f, images), KINDS, plan.initialise, seed=plan.seed)
+
+
+def bits(found: Solution) -> dict[str, bytes]:
+    return {name: value.numpy().tobytes() for name, value in found.model.state_dict().items()}
 
 
 # What is found
@@ -123,11 +131,11 @@ def test_kinds_far_apart_are_found(variant: str, seed: int, f: Network) -> None:
     images, labels = squares([[0], [1], [2]], seed=10 + seed, labelled=False)
     records: list[Record] = []
     found = cluster(f, images, KINDS, chosen(seed, variant=variant), truth=labels, log=records.append)
-    assert clustering_accuracy(found.kinds, labels) == 1.0
-    assert found.probabilities.shape == (N, KINDS)
-    assert found.probabilities.dtype == np.float32
-    assert found.probabilities.sum(axis=1) == pytest.approx(np.ones(N), abs=1e-5)
-    assert (found.kinds == found.probabilities.argmax(axis=1)).all()
+    assert clustering_accuracy(found.assignment.labels, labels) == 1.0
+    assert found.assignment.probabilities.shape == (N, KINDS)
+    assert found.assignment.probabilities.dtype == np.float32
+    assert found.assignment.probabilities.sum(axis=1) == pytest.approx(np.ones(N), abs=1e-5)
+    assert (found.assignment.labels == found.assignment.probabilities.argmax(axis=1)).all()
     assert [record["phase"] for record in records] == ["warmup"] * 2 + ["main"] * 4
     assert records[1]["kl"] < records[0]["kl"]  # in the warm-up, whose targets stand still
     assert records[-1]["acc"] == 1.0
@@ -135,23 +143,22 @@ def test_kinds_far_apart_are_found(variant: str, seed: int, f: Network) -> None:
     assert ("consistency" in records[0]) is (variant == "pi")  # there is no ensemble in the first epoch
     assert ("consistency" in records[1]) is (variant in ("pi", "te"))
     # The network that is returned says the same of the pictures as they are.
-    assert np.exp(apply(found.network, images)) == pytest.approx(found.probabilities, abs=1e-6)
+    assert np.exp(apply(found.model, images)) == pytest.approx(found.assignment.probabilities, abs=1e-6)
 
 
 def test_sharpening_makes_predictions_surer(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
     images, _ = unsorted
     short, long = (cluster(f, images, KINDS, chosen(epochs=epochs)) for epochs in (0, 12))
-    assert long.probabilities.max(axis=1).mean() > short.probabilities.max(axis=1).mean() + 0.03
+    assert long.assignment.probabilities.max(axis=1).mean() > short.assignment.probabilities.max(axis=1).mean() + 0.03
 
 
 def test_no_epochs_give_the_start(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
     images, _ = unsorted
     found = cluster(f, images, KINDS, chosen(warmup_epochs=0, epochs=0))
     start = initialise(extract_features(f, images), KINDS, chosen().initialise)
-    assert (found.start.centres == start.centres).all()
-    assert torch.equal(found.network.centres, torch.from_numpy(start.centres))
-    assert torch.equal(found.network.bottleneck.weight, torch.from_numpy(start.weight))
-    assert (found.kinds == start.labels).mean() > 0.95  # Eq. 1's nearest is k-means' nearest
+    assert torch.equal(found.model.head.centres, torch.from_numpy(start.centres))
+    assert torch.equal(found.model.head.bottleneck.weight, torch.from_numpy(start.weight))
+    assert (found.assignment.labels == start.labels).mean() > 0.95  # Eq. 1's nearest is k-means' nearest
 
 
 def test_features_at_hand_are_taken(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
@@ -169,9 +176,9 @@ def test_the_start_sees_features_averaged_over_views(f: Network, unsorted: tuple
     seen = averaged_features(f, images, extract_features(f, images), 3, "crop-flip", 0)
     expected = initialise(seen, KINDS, plan.initialise)
     found = cluster(f, images, KINDS, plan)
-    assert found.start.weight.tobytes() == expected.weight.tobytes()
+    assert found.model.head.bottleneck.weight.detach().numpy().tobytes() == expected.weight.tobytes()
     plain = cluster(f, images, KINDS, plan.with_changes({"initialise.views": 0}))
-    assert plain.start.weight.tobytes() != expected.weight.tobytes()
+    assert plain.model.head.bottleneck.weight.detach().numpy().tobytes() != expected.weight.tobytes()
 
 
 def test_f_is_left_as_it_is(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
@@ -180,7 +187,7 @@ def test_f_is_left_as_it_is(f: Network, unsorted: tuple[ImageSet, NDArray[np.int
     found = cluster(f, unsorted[0], KINDS, chosen(epochs=1))
     assert f.training is mode
     assert all(torch.equal(before[name], value) for name, value in f.state_dict().items())
-    assert not torch.equal(found.network.network.backbone.layers[0].weight, f.backbone.layers[0].weight)
+    assert not torch.equal(found.model.network.backbone.layers[0].weight, f.backbone.layers[0].weight)
 
 
 def test_truth_is_for_the_log_only(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
@@ -223,10 +230,11 @@ def test_embeddings(variant: str) -> None:
     names = tuple(map(str, range(N)))
     images = ImageSet(points.astype(np.float32), names, None, (), "made up", "no mark")
     plan = chosen(variant=variant, augmentation="none")
-    found = cluster(build_network("identity", 6, 1, seed=0), images, KINDS, plan)
-    assert clustering_accuracy(found.kinds, labels.astype(np.int64)) == 1.0
+    f = build_network("identity", 6, 1, seed=0)
+    found = cluster(f, images, KINDS, plan)
+    assert clustering_accuracy(found.assignment.labels, labels.astype(np.int64)) == 1.0
     # The bottleneck and the centres learn, though f cannot.
-    assert not np.array_equal(found.network.centres.detach().numpy(), found.start.centres)
+    assert not np.array_equal(found.model.head.centres.detach().numpy(), start_of(f, images, plan).centres)
 
 
 # Targets
@@ -252,15 +260,16 @@ def test_targets_are_made_at_the_right_epochs(
     images, _ = unsorted
     kept = InMemory()
     plan = chosen(warmup_epochs=warmup, epochs=6 - warmup, update_every=every, targets=targets)
-    found = cluster(f, images, KINDS, plan, checkpoints=kept)
-    make = Targets(plan.discover, found.start.labels, KINDS)
-    before = make(torch.from_numpy(found.start.probabilities))
+    cluster(f, images, KINDS, plan, checkpoints=kept)
+    start = start_of(f, images, plan)
+    make = Targets(plan.discover, start.labels, KINDS)
+    before = make(torch.from_numpy(start.probabilities))
     for epoch in range(1, 6):  # the state after so many epochs
         now = kept.kept[epoch]["task.targets"]
         if epoch in updated:
             # Eq. 3 of what the network says now of all pictures as they are.
             weights = {name[7:]: value for name, value in kept.kept[epoch].items() if name.startswith("module.")}
-            model = ClusteringNetwork(build_network(NETWORK, 3, SIZE, seed=0), KINDS, KINDS)
+            model = student(build_network(NETWORK, 3, SIZE, seed=0), KINDS, KINDS)
             model.load_state_dict(weights)
             p = torch.from_numpy(np.exp(apply(model, images)))
             assert torch.allclose(now, target(p) if targets == "eq3" else make(p), atol=1e-5)
@@ -285,7 +294,7 @@ def test_going_on_from_any_checkpoint_gives_the_same_bits(
         since, one = [], InMemory({epoch: kept.kept[epoch]})
         again = cluster(f, unsorted[0], KINDS, plan, checkpoints=one, log=since.append, **given)
         assert bits(again) == bits(whole)
-        assert again.probabilities.tobytes() == whole.probabilities.tobytes()
+        assert again.assignment.probabilities.tobytes() == whole.assignment.probabilities.tobytes()
         assert since == records[epoch:]
         assert again.choice == whole.choice
 
@@ -320,14 +329,15 @@ def test_q_is_made_of_p_averaged_over_the_pictures_that_f_finds_nearest(
 ) -> None:
     images, _ = unsorted
     plan = chosen(epochs=2, neighbours=4)
-    seen: list[Moment] = []
+    seen: list[Snapshot] = []
     found = cluster(f, images, KINDS, plan, watch=seen.append)
     near = nearest_by_direction(extract_features(f, images), 4)
-    make = Targets(plan.discover, found.start.labels, KINDS, near)
-    first = make(torch.from_numpy(found.start.probabilities)).numpy()
+    start = start_of(f, images, plan)
+    make = Targets(plan.discover, start.labels, KINDS, near)
+    first = make(torch.from_numpy(start.probabilities)).numpy()
     assert np.allclose(seen[0].q, first[seen[0].items], atol=1e-6)
     alone = cluster(f, images, KINDS, plan.with_changes({"discover.neighbours": 0}))
-    assert alone.probabilities.tobytes() != found.probabilities.tobytes()
+    assert alone.assignment.probabilities.tobytes() != found.assignment.probabilities.tobytes()
 
 
 # One step
@@ -402,23 +412,25 @@ def test_f_and_the_centres_may_have_rates_of_their_own(
     assert len(groups[0]["params"]) == len(list(f.parameters()))
     assert [tuple(weight.shape) for weight in groups[1]["params"]] == [(3, f.feature_dim), (3,)]
     assert [tuple(weight.shape) for weight in groups[2]["params"]] == [(3, 3)]
-    still = cluster(f, unsorted[0], KINDS, chosen(epochs=1, backbone_rate=0.0)).network
+    still = cluster(f, unsorted[0], KINDS, chosen(epochs=1, backbone_rate=0.0)).model
     assert all(torch.equal(a, b) for a, b in zip(still.network.parameters(), f.parameters(), strict=True))
-    assert not torch.equal(still.centres, torch.zeros_like(still.centres))
+    assert not torch.equal(still.head.centres, torch.zeros_like(still.head.centres))
 
 
 def test_the_log_says_how_many_changed(f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]]) -> None:
     records: list[Record] = []
-    found = cluster(f, unsorted[0], KINDS, chosen(warmup_epochs=0, epochs=1), log=records.append)
+    plan = chosen(warmup_epochs=0, epochs=1)
+    found = cluster(f, unsorted[0], KINDS, plan, log=records.append)
     (record,) = records
-    assert record["changed"] == pytest.approx((found.kinds != found.start.labels).mean())
-    assert record["smallest_kind"] == np.bincount(found.kinds, minlength=KINDS).min()
+    changed = found.assignment.labels != start_of(f, unsorted[0], plan).labels
+    assert record["changed"] == pytest.approx(changed.mean())
+    assert record["smallest_kind"] == np.bincount(found.assignment.labels, minlength=KINDS).min()
 
 
 # Signs that need no labels
 
 
-def merging(f: Network, images: ImageSet, **changes: Any) -> tuple[Clustered, list[Record]]:
+def merging(f: Network, images: ImageSet, **changes: Any) -> tuple[Solution, list[Record]]:
     """A clustering that is driven apart by a learning rate far too large."""
     records: list[Record] = []
     plan = chosen(optimiser="sgd", learning_rate=30.0, epochs=2, **changes)
@@ -432,12 +444,12 @@ def test_the_best_state_is_kept_when_the_last_is_worse(
     found, records = merging(f, images, guard="keep-best")
     assert records[-1]["effective_kinds"] < 2.5
     assert found.choice.kept == "best"
-    assert found.choice.sign > found.choice.last_sign + 0.02
+    assert found.choice.monitor > found.choice.last_monitor + 0.02
     assert "merged" in found.choice.why
-    assert f"{found.choice.sign:.3f}" in found.choice.why
-    assert clustering_accuracy(found.kinds, labels) > clustering_accuracy(of(found.last, images), labels)
+    assert f"{found.choice.monitor:.3f}" in found.choice.why
+    assert clustering_accuracy(found.assignment.labels, labels) > clustering_accuracy(of(found.last, images), labels)
     # The network is that of the state kept, and the last one is there too.
-    assert (of(found.network, images) == found.kinds).all()
+    assert (of(found.model, images) == found.assignment.labels).all()
     start = cluster(f, images, KINDS, chosen(warmup_epochs=0, epochs=0))
     if found.choice.epoch == -1:
         assert bits(found) == bits(start)
@@ -454,7 +466,7 @@ def test_the_last_state_is_kept_where_it_is_asked_for(
     assert found.choice.epoch == 3
     assert found.last is None
     assert ("merge" in capsys.readouterr().err) is (guard == "warn")
-    assert np.bincount(found.kinds, minlength=KINDS).min() == records[-1]["smallest_kind"]
+    assert np.bincount(found.assignment.labels, minlength=KINDS).min() == records[-1]["smallest_kind"]
 
 
 def test_a_clustering_that_goes_well_keeps_its_last_state(
@@ -466,7 +478,7 @@ def test_a_clustering_that_goes_well_keeps_its_last_state(
     assert bits(guarded) == bits(free)  # to watch changes nothing
 
 
-def of(network: ClusteringNetwork | None, images: ImageSet) -> NDArray[np.int64]:
+def of(network: Model | None, images: ImageSet) -> NDArray[np.int64]:
     assert network is not None
     return apply(network, images).argmax(axis=1)
 
@@ -538,4 +550,4 @@ def test_mixed_pictures_find_their_kinds_too(
 ) -> None:
     images, truth = unsorted
     found = cluster(f, images, KINDS, chosen(variant=variant, mixed=True))
-    assert clustering_accuracy(found.kinds, truth) > 0.9
+    assert clustering_accuracy(found.assignment.labels, truth) > 0.9

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import mutual_info_score
 from torch import nn
 
-from newkinds.methods.dtc.monitor import BestState, Choice, agreement, effective_kinds, shared_information
+from newkinds.methods.base import Choice
+from newkinds.methods.dtc.monitor import BestState, agreement, effective_kinds, shared_information
 
 labels_of = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40)
 
@@ -79,7 +80,7 @@ def test_best_state_keeps_the_best_and_survives() -> None:
     again.load_state({})
     again.load_state(best.state())
     for state in (best, again):
-        assert (state.epoch, state.sign) == (1, 0.7)  # the first of equals
+        assert (state.epoch, state.value) == (1, 0.7)  # the first of equals
         assert state.weights["weight"].item() == 2.0  # a copy: the module went on
     again.offer(module, 9, 0.8)
     assert again.epoch == 9
@@ -93,4 +94,4 @@ def test_nobody_watches_nothing_is_kept() -> None:
 
 def test_choice_as_plain_values() -> None:
     plain = Choice("last", 4, math.nan, math.nan, "why").to_dict()
-    assert plain == {"kept": "last", "epoch": 4, "sign": None, "last_sign": None, "why": "why", "warning": ""}
+    assert plain == {"kept": "last", "epoch": 4, "monitor": None, "last_monitor": None, "why": "why", "warning": ""}

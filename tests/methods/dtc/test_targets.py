@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from newkinds.equations import target
+from newkinds.methods.dtc.settings import Discover
 from newkinds.methods.dtc.targets import AT_ONCE, Targets, held_target
-from newkinds.settings import Discover
 
 
 def some_p(seed: int, rows: int, kinds: int) -> Tensor:

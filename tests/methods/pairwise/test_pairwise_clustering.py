@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from newkinds.configure import Settings
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError, UsageError
-from newkinds.features import apply
+from newkinds.features import apply, model_outputs
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Found, Material
+from newkinds.methods.base import Problem, Solution
 from newkinds.methods.pairwise.clustering import PairsTask, TaughtNetwork, kcl, kcl_loss, large_kinds, mcl, mcl_loss
 from newkinds.methods.pairwise.similarity import SimilarityNetwork
-from newkinds.networks import SoftmaxNetwork, build_network
+from newkinds.networks import Model, SoftmaxHead, build_network
 from newkinds.randomness import one_thread
-from newkinds.settings import Settings
 from newkinds.training import Record
 
 METHODS = {"kcl": kcl, "mcl": mcl}
@@ -158,7 +158,7 @@ def squares(labels: NDArray[np.int64], seed: int, labelled: bool) -> ImageSet:
 TRUTH = np.random.default_rng(0).permutation(np.repeat(np.arange(NEW), EACH))
 
 
-def blobs(seed: int = 0, kinds: int = NEW, **changes: Any) -> Material:
+def blobs(seed: int = 0, kinds: int = NEW, **changes: Any) -> Problem:
     """Four new kinds far apart, beside forty known ones that say what a kind is."""
     known = points(np.repeat(np.arange(KNOWN), 5), seed=1, labelled=True)
     unsorted = points(TRUTH + KNOWN, seed=2, labelled=False)
@@ -170,12 +170,12 @@ def blobs(seed: int = 0, kinds: int = NEW, **changes: Any) -> Material:
     }
     values |= changes.pop("settings", {})
     network = build_network("identity", known.channels, known.size, seed=0)
-    return Material(
+    return Problem(
         network, known, Settings(**values), unsorted=unsorted, kinds=kinds, features=unsorted.pixels, **changes
     )
 
 
-def small(seed: int = 0, **changes: Any) -> Material:
+def small(seed: int = 0, **changes: Any) -> Problem:
     """A few pictures and a slim network, for what hangs on no result."""
     known = squares(np.repeat(np.arange(2), 4), seed=1, labelled=True)
     unsorted = squares(np.arange(12) % 2 + 2, seed=2, labelled=False)
@@ -185,7 +185,7 @@ def small(seed: int = 0, **changes: Any) -> Material:
     values |= changes.pop("settings", {})
     network = build_network("vgg6-4-2-slim", 1, 8, seed=0)
     features = np.zeros((12, network.feature_dim), dtype=np.float32)
-    return Material(
+    return Problem(
         network,
         known,
         Settings(**values),
@@ -201,13 +201,14 @@ def test_kinds_far_apart_are_found(method: str) -> None:
     records: list[Record] = []
     made = blobs(truth=TRUTH, log=records.append)
     found = METHODS[method](made)
-    assert clustering_accuracy(found.kinds, TRUTH) == 1.0
-    assert found.probabilities.shape == (len(TRUTH), NEW)
-    assert found.probabilities.dtype == np.float32
-    assert found.probabilities.sum(axis=1) == pytest.approx(np.ones(len(TRUTH)), abs=1e-5)
-    assert isinstance(found.network, SoftmaxNetwork)
-    assert np.exp(apply(found.network, made.unsorted)) == pytest.approx(found.probabilities, abs=1e-6)
-    assert found.embedding == pytest.approx(apply(found.network, made.unsorted, call=found.network.embed))
+    assert clustering_accuracy(found.assignment.labels, TRUTH) == 1.0
+    assert found.assignment.probabilities.shape == (len(TRUTH), NEW)
+    assert found.assignment.probabilities.dtype == np.float32
+    assert found.assignment.probabilities.sum(axis=1) == pytest.approx(np.ones(len(TRUTH)), abs=1e-5)
+    assert isinstance(found.model, Model)
+    assert isinstance(found.model.head, SoftmaxHead)
+    assert np.exp(apply(found.model, made.unsorted)) == pytest.approx(found.assignment.probabilities, abs=1e-6)
+    assert found.embedding == pytest.approx(model_outputs(found.model, made.unsorted).embedding)
     assert [record["stage"] for record in records] == ["similarity"] * 30 + [method] * 25
     assert records[30]["changed"] == 1.0
     assert records[-1]["changed"] < 0.1
@@ -217,9 +218,9 @@ def test_kinds_far_apart_are_found(method: str) -> None:
     assert records[-1]["loss"] < records[30]["loss"]
 
 
-def bits(found: Found) -> dict[str, bytes]:
-    assert found.network is not None
-    return {name: value.numpy().tobytes() for name, value in found.network.state_dict().items()}
+def bits(found: Solution) -> dict[str, bytes]:
+    assert found.model is not None
+    return {name: value.numpy().tobytes() for name, value in found.model.state_dict().items()}
 
 
 @pytest.mark.parametrize("start", ["f", "fresh"])
@@ -230,13 +231,13 @@ def test_the_same_seed_gives_the_same_result_and_the_truth_is_not_looked_at(star
         for seed, truth in ((0, None), (0, np.array([0, 1] * 6)), (1, None))
     )
     assert bits(first) == bits(again)
-    assert first.probabilities.tobytes() == again.probabilities.tobytes()
-    assert bits(first)["bottleneck.weight"] != bits(other)["bottleneck.weight"]
+    assert first.assignment.probabilities.tobytes() == again.assignment.probabilities.tobytes()
+    assert bits(first)["head.bottleneck.weight"] != bits(other)["head.bottleneck.weight"]
 
 
 def test_the_first_weights_hang_on_the_seed() -> None:
     first, other = (bits(kcl(small(seed, pairs={"epochs": 0}))) for seed in (0, 1))
-    assert first["bottleneck.weight"] != other["bottleneck.weight"]
+    assert first["head.bottleneck.weight"] != other["head.bottleneck.weight"]
     assert first["network.backbone.layers.0.weight"] == other["network.backbone.layers.0.weight"]  # f's
     first, other = (bits(kcl(small(seed, pairs={"epochs": 0, "start": "fresh"}))) for seed in (0, 1))
     assert first["network.backbone.layers.0.weight"] != other["network.backbone.layers.0.weight"]
@@ -245,9 +246,9 @@ def test_the_first_weights_hang_on_the_seed() -> None:
 @pytest.mark.parametrize("precision", ["float64", "bfloat16"])
 def test_another_precision_is_left_behind(precision: str) -> None:
     found = kcl(small(settings={"precision": precision}))
-    assert found.network is not None
-    assert {value.dtype for value in found.network.parameters()} == {torch.float32}
-    assert found.probabilities.dtype == np.float32
+    assert found.model is not None
+    assert {value.dtype for value in found.model.parameters()} == {torch.float32}
+    assert found.assignment.probabilities.dtype == np.float32
 
 
 def test_f_is_left_alone_and_the_teacher_s_weights_too() -> None:
@@ -273,7 +274,7 @@ def test_f_is_left_alone_and_the_teacher_s_weights_too() -> None:
 
 def test_both_networks_train_by_the_batch_and_the_teacher_answers_all_pairs() -> None:
     made = small()
-    student = SoftmaxNetwork(made.network, 2)
+    student = Model(made.network, SoftmaxHead(made.network.feature_dim, 2))
     teacher = SimilarityNetwork(build_network("vgg6-4-2-slim", 1, 8, seed=1), seed=0)
     seen: list[Tensor] = []
 
@@ -352,19 +353,20 @@ def test_small_kinds_are_cut_out_of_the_network_and_the_rest_sums_to_one() -> No
     whole, cut = (
         mcl(blobs(kinds=most, settings={"kinds": asked}, pairs={"unknown": "drop"})) for asked in (most, "auto")
     )
-    kept = large_kinds(whole.kinds, most, 0.5)
+    kept = large_kinds(whole.assignment.labels, most, 0.5)
     assert 2 <= len(kept) < most
-    assert cut.probabilities.shape == (len(TRUTH), len(kept))
-    left = whole.probabilities[:, kept].astype(np.float64)
-    assert cut.probabilities == pytest.approx(left / left.sum(axis=1, keepdims=True), abs=1e-5)
-    assert isinstance(cut.network, SoftmaxNetwork)
-    assert cut.network.kinds == len(kept)
-    assert np.exp(apply(cut.network, blobs().unsorted)) == pytest.approx(cut.probabilities, abs=1e-6)
+    assert cut.assignment.probabilities.shape == (len(TRUTH), len(kept))
+    left = whole.assignment.probabilities[:, kept].astype(np.float64)
+    assert cut.assignment.probabilities == pytest.approx(left / left.sum(axis=1, keepdims=True), abs=1e-5)
+    assert isinstance(cut.model, Model)
+    assert isinstance(cut.model.head, SoftmaxHead)
+    assert cut.model.kinds == len(kept)
+    assert np.exp(apply(cut.model, blobs().unsorted)) == pytest.approx(cut.assignment.probabilities, abs=1e-6)
     assert cut.embedding == pytest.approx(whole.embedding[:, kept], abs=1e-4)
-    assert clustering_accuracy(cut.kinds, TRUTH) > 0.9
+    assert clustering_accuracy(cut.assignment.labels, TRUTH) > 0.9
 
 
 def test_kinds_that_were_asked_for_or_counted_are_all_kept() -> None:
     for asked, unknown in ((8, "drop"), ("auto", "count")):
         found = kcl(blobs(kinds=8, settings={"kinds": asked}, pairs={"unknown": unknown}))
-        assert found.probabilities.shape == (len(TRUTH), 8)
+        assert found.assignment.probabilities.shape == (len(TRUTH), 8)

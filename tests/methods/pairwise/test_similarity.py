@@ -11,18 +11,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from newkinds.configure import Settings
 from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Material, Tensors
-from newkinds.methods.pairwise.similarity import (
-    PairHead,
-    SimilarityNetwork,
-    SimilarityTask,
-    similarity_network,
-)
+from newkinds.methods.base import Problem, Tensors
+from newkinds.methods.pairwise.settings import Similarity
+from newkinds.methods.pairwise.similarity import PairHead, SimilarityNetwork, SimilarityTask, similarity_network
 from newkinds.networks import build_network
 from newkinds.randomness import seeded_torch
-from newkinds.settings import Settings, Similarity
 from newkinds.training import Record
 
 MANY, NEW = 60, 12  # known kinds, new kinds
@@ -45,13 +41,13 @@ def pictures(labels: Any, size: int = 8) -> ImageSet:
     return ImageSet(pixels, tuple(f"{i}.png" for i in range(len(labels))), labels, classes, "made up", "no mark")
 
 
-def material(known: ImageSet, unsorted: ImageSet, seed: int = 0, **changes: Any) -> Material:
+def problem(known: ImageSet, unsorted: ImageSet, seed: int = 0, **changes: Any) -> Problem:
     name = "identity" if known.is_embedding else "vgg6-4-2-slim"
     network = build_network(name, known.channels, known.size, seed=0)
     options = changes.pop("similarity", {})
     settings = Settings(seed=seed, similarity={"epochs": 3, "learning_rate": 0.01, "milestones": (), **options})
     features = np.zeros((len(unsorted), network.feature_dim), dtype=np.float32)
-    return Material(network, known, settings, unsorted=unsorted, kinds=3, features=features, **changes)
+    return Problem(network, known, settings, unsorted=unsorted, kinds=3, features=features, **changes)
 
 
 def task(known: ImageSet, seed: int = 0, **changes: Any) -> SimilarityTask:
@@ -178,7 +174,7 @@ def test_it_tells_new_kinds_apart() -> None:
     new = embeddings(np.repeat(np.arange(MANY, MANY + NEW), 5), seed=2)
     records: list[Record] = []
     chosen = {"epochs": 20, "episode_kinds": 15, "each": 5, "learning_rate": 0.03}
-    found = similarity_network(material(known, new, similarity=chosen, log=records.append))
+    found = similarity_network(problem(known, new, similarity=chosen, log=records.append))
     assert records[-1]["loss"] < 0.1 < records[0]["loss"]
     assert [record["stage"] for record in records] == ["similarity"] * 20
     assert new.labels is not None
@@ -189,7 +185,7 @@ def test_it_tells_new_kinds_apart() -> None:
 
 
 def test_the_backbone_learns_too_and_f_is_left_alone() -> None:
-    given = material(pictures([0, 0, 1, 1]), pictures([0, 1]), similarity={"each": 2, "epochs": 1})
+    given = problem(pictures([0, 0, 1, 1]), pictures([0, 1]), similarity={"each": 2, "epochs": 1})
     before = {name: value.clone() for name, value in given.network.state_dict().items()}
     found = similarity_network(given)
     assert all(torch.equal(value, before[name]) for name, value in given.network.state_dict().items())
@@ -205,10 +201,8 @@ def same_bits(one: nn.Module, other: nn.Module) -> bool:
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_same_seed_gives_the_same_network(precision: str) -> None:
     known = pictures(np.repeat(np.arange(3), 4))
-    given = [material(known, known, seed=seed, similarity={"start": "fresh", "each": 2}) for seed in (0, 0, 1)]
-    given = [
-        Material(**{**vars(one), "settings": one.settings.with_changes({"precision": precision})}) for one in given
-    ]
+    given = [problem(known, known, seed=seed, similarity={"start": "fresh", "each": 2}) for seed in (0, 0, 1)]
+    given = [Problem(**{**vars(one), "settings": one.settings.with_changes({"precision": precision})}) for one in given]
     first, again, other = (similarity_network(one) for one in given)
     assert same_bits(first, again)
     assert not same_bits(first, other)
@@ -225,7 +219,7 @@ def test_a_run_that_has_it_does_not_learn_it_again() -> None:
         return kept[name]
 
     records: list[Record] = []
-    given = material(known, known, keep=keep, log=records.append)
+    given = problem(known, known, keep=keep, log=records.append)
     first, again = similarity_network(given), similarity_network(given)
     assert list(kept) == ["similarity"]
     assert len(records) == 3
@@ -252,9 +246,9 @@ class InMemory:
 def test_it_goes_on_from_a_checkpoint_to_the_same_bits() -> None:
     known = pictures(np.repeat(np.arange(3), 4))
     kept: dict[int, dict[str, Tensor]] = {}
-    whole = similarity_network(material(known, known, similarity={"each": 2}, checkpoints=InMemory(kept)))
+    whole = similarity_network(problem(known, known, similarity={"each": 2}, checkpoints=InMemory(kept)))
     assert sorted(kept) == [1, 2]
     records: list[Record] = []
-    given = material(known, known, similarity={"each": 2}, checkpoints=InMemory({1: kept[1]}), log=records.append)
+    given = problem(known, known, similarity={"each": 2}, checkpoints=InMemory({1: kept[1]}), log=records.append)
     assert same_bits(similarity_network(given), whole)
     assert [record["epoch"] for record in records] == [1, 2]
