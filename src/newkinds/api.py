@@ -11,7 +11,8 @@ from newkinds.discovery import Discovery
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import open_images, open_pair
+from newkinds.images import Scan, open_images, open_pair
+from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import LESSONS
 from newkinds.networks.files import network_about
@@ -19,15 +20,24 @@ from newkinds.networks.foreign import Foreign, check_admitted
 from newkinds.networks.sources import largest_side, open_given
 from newkinds.pipeline.pretraining import NETWORK, lesson_run, pretrain_run
 from newkinds.pipeline.stages import Pipeline
-from newkinds.predict import Predictions, predict
+from newkinds.predict import Predictions
+from newkinds.predict import predict as predict_run
 from newkinds.presets import Preset, layered, preset_for
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.runs import RunFolder
 from newkinds.runs.results import PAGE, read_result, report_run, score_run
 from newkinds.settings import Settings, make_settings, merge, read_toml
 
 Source = str | Path | ImageSet
+
+
+def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None = None) -> Scan:
+    """Say what is in a folder of pictures and what is broken; change nothing.
+
+    quick: read headers only, which finds no broken pictures. progress: as in `discover`.
+    """
+    return scan_folder(folder, verify=not quick, progress=automatic(progress))
 
 
 def discover(
@@ -48,7 +58,7 @@ def discover(
     lessons: Mapping[str, str | Path] | None = None,
     page: bool = True,
     model: bool = True,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
 
@@ -63,16 +73,17 @@ def discover(
     truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
     other arguments come over it. lessons: files that `prepare` made, by the lesson's name. page: whether the
-    report is made. model: whether what `predict` needs is kept.
+    report is made. model: whether what `predict` needs is kept. progress: where it says how far it is; None: bars in
+    a terminal, a line in a notebook, and nothing elsewhere; `Progress("quiet")`: warnings only.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, progress, lessons)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, automatic(progress), lessons)
     return pipeline.result(page=page, model=model)
 
 
-def pretrain_known(
+def pretrain(
     known: Source,
     *,
     out: str | Path,
@@ -82,7 +93,7 @@ def pretrain_known(
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     weights: str | Path | None = None,
     data: str | Path | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
 
@@ -92,8 +103,8 @@ def pretrain_known(
     given = {"network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    file = None if weights is None else Path(weights)
-    return pretrain_run(_known(known, out, chosen, file, data, progress), Path(out), chosen, file, progress)
+    file, say = None if weights is None else Path(weights), automatic(progress)
+    return pretrain_run(_known(known, out, chosen, file, data, say), Path(out), chosen, file, say)
 
 
 def prepare(
@@ -104,7 +115,7 @@ def prepare(
     weights: str | Path | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
     data: str | Path | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Path:
     """Learn from the known kinds alone what a method needs beside f; returns a file, one of `lessons` of `discover`.
 
@@ -113,8 +124,8 @@ def prepare(
     """
     if lesson not in LESSONS:
         raise unknown_name("lesson", lesson, LESSONS)
-    chosen, file = combine(settings, {}), None if weights is None else Path(weights)
-    return lesson_run(_known(known, out, chosen, file, data, progress), Path(out), lesson, chosen, file, progress)
+    chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
+    return lesson_run(_known(known, out, chosen, file, data, say), Path(out), lesson, chosen, file, say)
 
 
 def count(
@@ -128,7 +139,7 @@ def count(
     data: str | Path | None = None,
     preset: str | None = None,
     settings: Settings | Mapping[str, Any] | str | Path | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
 
@@ -137,7 +148,7 @@ def count(
     given = {"kinds": "auto", "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, automatic(progress))
     try:
         return pipeline.count(pipeline.network())
     finally:
@@ -145,47 +156,47 @@ def count(
 
 
 def evaluate(
-    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET
+    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress | None = None
 ) -> tuple[Scores, Scores]:
     """Score a finished run against the truth and keep the scores in it. data: as in `discover`.
 
     Returns the scores of the kinds found and those of k-means on the features they started from.
     """
     folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, progress)))
+    return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress))))
 
 
-def report(run: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET) -> Path:
+def report(run: str | Path, *, data: str | Path | None = None, progress: Progress | None = None) -> Path:
     """Make a run's page again and return it. data: as in `discover`."""
-    folder = RunFolder.open(Path(run))
-    report_run(folder, unsorted_of(folder, data, progress), progress=progress)
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    report_run(folder, unsorted_of(folder, data, say), progress=say)
     return folder.path / PAGE
 
 
 def figures(
-    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress = QUIET
+    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress | None = None
 ) -> list[Path]:
     """Draw the paper's figures of a finished run into `out`, default RUN/figures; returns the files. data: as above."""
-    folder = RunFolder.open(Path(run))
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
     where = folder.path / "figures" if out is None else Path(out)
-    return draw_figures(folder, unsorted_of(folder, data, progress), where, progress)
+    return draw_figures(folder, unsorted_of(folder, data, say), where, say)
 
 
-def predict_images(
+def predict(
     run: str | Path,
     images: Source,
     *,
     among: str = "all",
     network: str | None = None,
     data: str | Path | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Predictions:
     """Return which kind, discovered or known, new pictures belong to. data: as in `discover`.
 
     network: the run's, which has to be said again where it is a `module:function`: the run folder alone runs no code.
     """
-    folder = RunFolder.open(Path(run))
-    return predict(folder, _open_for(folder, images, data, progress), among=among, network=network, progress=progress)
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    return predict_run(folder, _open_for(folder, images, data, say), among=among, network=network, progress=say)
 
 
 def combine(

@@ -25,7 +25,7 @@ from newkinds.methods.registry import METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
 from newkinds.pipeline.pretraining import NETWORK
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import QUIET, Progress, automatic
 from newkinds.report import write_report
 from newkinds.runs import RunFolder
 from newkinds.runs.results import read_result, report_data, run_truth
@@ -80,7 +80,7 @@ def compare(
     settings: Settings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
     backend: str = "loky",
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
 
@@ -90,7 +90,7 @@ def compare(
     arguments are those of `discover`.
     """
     _check(methods, seeds, jobs, backend)
-    folder = Path(out)
+    folder, progress = Path(out), automatic(progress)
     chosen = api.combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
     on_known: dict[str, Any] = {"settings": chosen, "data": data, "progress": progress}
@@ -102,7 +102,7 @@ def compare(
         weights = weights or first / NETWORK
     elif weights is None and not is_foreign(chosen.network) and any(METHODS[name].takes_f(chosen) for name in methods):
         with _measured(first):
-            weights = api.pretrain_known(known, out=first, **on_known)
+            weights = api.pretrain(known, out=first, **on_known)
     lessons = {}
     for lesson in _lessons(methods):
         with _measured(folder / lesson):
@@ -173,7 +173,14 @@ def _run(
     lessons = {name: file for name, file in options["lessons"].items() if name == METHODS[method].lesson}
     with _measured(folder):
         api.discover(
-            known, unsorted, out=folder, settings=chosen, weights=taken, page=False, **{**options, "lessons": lessons}
+            known,
+            unsorted,
+            out=folder,
+            settings=chosen,
+            weights=taken,
+            page=False,
+            progress=QUIET,  # the comparison shows how many runs are done
+            **{**options, "lessons": lessons},
         )
 
 

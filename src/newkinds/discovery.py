@@ -61,6 +61,6 @@ class Discovery:
         self, images: str | Path | ImageSet, among: str = "all", *, data: str | Path | None = None
     ) -> Predictions:
         """Return the kinds of new pictures. data: the folder that data sets called by name lie in."""
-        from newkinds.api import predict_images  # here, because the api gives out these objects
+        from newkinds.api import predict  # here, because the api gives out these objects
 
-        return predict_images(self.path, images, among=among, network=self.network, data=data)
+        return predict(self.path, images, among=among, network=self.network, data=data)

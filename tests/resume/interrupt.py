@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import openTSNE  # noqa: F401  imported late by the report, and slow: once here instead of in every child
 
+import newkinds.api  # with all that a run uses: the command line imports it only when it runs
 import newkinds.cli
 import newkinds.files
 import newkinds.runs.checkpoints

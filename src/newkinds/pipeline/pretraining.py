@@ -20,7 +20,7 @@ from newkinds.networks.files import from_bytes, network_from_bytes, network_to_b
 from newkinds.networks.sources import digest_of_given, given_network, open_given
 from newkinds.parallel.processes import make_accelerator
 from newkinds.pipeline.resolve import resolved, why_loss
-from newkinds.pretrain import pretrain
+from newkinds.pretrain.pretraining import pretrain
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder
 from newkinds.settings import Settings

@@ -22,7 +22,7 @@ from newkinds.methods.dtc.monitor import shared_information
 from newkinds.methods.dtc.targets import Targets
 from newkinds.methods.dtc.task import ClusteringTask
 from newkinds.networks import ClusteringNetwork, Network, build_network
-from newkinds.pretrain import pretrain
+from newkinds.pretrain.pretraining import pretrain
 from newkinds.progress import Progress
 from newkinds.randomness import one_thread
 from newkinds.settings import Initialise, Pretrain, Settings
