@@ -132,7 +132,7 @@ def kill_at_boundary(number: int) -> None:
         counting.step()
         unlink(self, missing_ok=missing_ok)
 
-    newkinds.runs.files.os = counting  # type: ignore[assignment]
+    newkinds.files.os = counting  # type: ignore[assignment]
     newkinds.runs.checkpoints.DiskCheckpoints.save = counted_save  # type: ignore[method-assign]
     Path.unlink = counted_unlink  # type: ignore[method-assign]
 
