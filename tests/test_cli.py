@@ -78,7 +78,7 @@ def test_a_run_leaves_what_is_promised(finished: Path) -> None:
     rows = list(csv.DictReader((finished / "kinds.csv").open()))
     assert list(rows[0]) == ["path", "kind", "probability", "runner_up"]
     assert [row["path"] for row in rows] == sorted(f"{k}/{n:02d}.png" for k in UNSORTED for n in range(16))
-    assert {row["kind"] for row in rows} == {"0", "1", "2"}
+    assert {row["kind"] for row in rows} == {"new:0", "new:1", "new:2"}
     assert all(row["kind"] != row["runner_up"] and 1 / 3 < float(row["probability"]) <= 1 for row in rows)
     assert json.loads((finished / "scores.json").read_text())["discovered"]["acc"] > 0.85
 

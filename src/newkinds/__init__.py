@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from newkinds.version import __version__
 
 if TYPE_CHECKING:  # the same names again, for type checkers and editors
-    from newkinds.api import count, discover, evaluate, figures, predict, prepare, pretrain, report, scan
+    from newkinds.api import count, discover, evaluate, figures, load, predict, prepare, pretrain, report, scan
+    from newkinds.assignment import Assignment
     from newkinds.clustering import ConstrainedKMeans
     from newkinds.compare import Comparison, compare
+    from newkinds.configure import Settings
     from newkinds.count import count_kinds
     from newkinds.demo import demo
     from newkinds.discovery import Discovery
@@ -21,17 +23,17 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
     from newkinds.listing import datasets, methods, networks, presets, settings
     from newkinds.methods.dtc import cluster
     from newkinds.progress import Progress
-    from newkinds.settings import Settings
 
 # Where the public names are. They are imported on first use: torch alone takes seconds.
 _HOMES = {
+    "Assignment": "newkinds.assignment",
     "Comparison": "newkinds.compare",
     "ConstrainedKMeans": "newkinds.clustering",
     "Discovery": "newkinds.discovery",
     "ImageSet": "newkinds.images",
     "NewkindsError": "newkinds.errors",
     "Progress": "newkinds.progress",
-    "Settings": "newkinds.settings",
+    "Settings": "newkinds.configure",
     "cluster": "newkinds.methods.dtc",
     "compare": "newkinds.compare",
     "count": "newkinds.api",
@@ -43,6 +45,7 @@ _HOMES = {
     "export": "newkinds.export",
     "extract_features": "newkinds.features",
     "figures": "newkinds.api",
+    "load": "newkinds.api",
     "methods": "newkinds.listing",
     "networks": "newkinds.listing",
     "open_images": "newkinds.images",
@@ -83,6 +86,7 @@ class _Package(ModuleType):
 sys.modules[__name__].__class__ = _Package
 
 __all__ = [
+    "Assignment",
     "Comparison",
     "ConstrainedKMeans",
     "Discovery",
@@ -102,6 +106,7 @@ __all__ = [
     "export",
     "extract_features",
     "figures",
+    "load",
     "methods",
     "networks",
     "open_images",

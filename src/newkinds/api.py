@@ -6,30 +6,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from newkinds.assignment import Assignment
 from newkinds.datasets import named
-from newkinds.discovery import Discovery
-from newkinds.errors import RunError, UsageError, unknown_name
+from newkinds.discovery import Discovery, read_discovery
+from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.images import Scan, open_images, open_pair
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.registry import LESSONS
-from newkinds.networks.files import network_about
-from newkinds.networks.foreign import Foreign, check_admitted
+from newkinds.methods.registry import AUXILIARIES
+from newkinds.networks.foreign import Foreign
 from newkinds.networks.sources import largest_side, open_given
-from newkinds.pipeline.pretraining import NETWORK, lesson_run, pretrain_run
+from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
+from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
-from newkinds.predict import Predictions
-from newkinds.predict import predict as predict_run
-from newkinds.presets import Preset, layered, preset_for
+from newkinds.predict import predict_images as predict_in
+from newkinds.presets import combine, preset_for
 from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
-from newkinds.runs import RunFolder
-from newkinds.runs.results import PAGE, read_result, report_run, score_run
-from newkinds.settings import Settings, make_settings, merge, read_toml
-
-Source = str | Path | ImageSet
+from newkinds.report.run import report_run
+from newkinds.runs import RunFolder, names
+from newkinds.runs.pictures import Source, unsorted_of
+from newkinds.settings import CoreSettings
 
 
 def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None = None) -> Scan:
@@ -54,10 +53,11 @@ def discover(
     weights: str | Path | None = None,
     data: str | Path | None = None,
     preset: str | None = None,
-    settings: Settings | Mapping[str, Any] | str | Path | None = None,
-    lessons: Mapping[str, str | Path] | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
+    auxiliary: Mapping[str, str | Path] | None = None,
     page: bool = True,
     model: bool = True,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -70,16 +70,17 @@ def discover(
     `module:function`; the last two are trained already.
     weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
-    truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
+    truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `CoreSettings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
-    other arguments come over it. lessons: files that `prepare` made, by the lesson's name. page: whether the
-    report is made. model: whether what `predict` needs is kept. progress: where it says how far it is; None: bars in
-    a terminal, a line in a notebook, and nothing elsewhere; `Progress("quiet")`: warnings only.
+    other arguments come over it. auxiliary: files that `prepare` made, by the name of the network. page: whether
+    the report is made. model: whether what `predict` needs is kept. device: where to compute, such as "cuda" or "cpu";
+    default: the best there is. progress: where it says how far it is; None: bars in a terminal, a line in a notebook,
+    and nothing elsewhere; `Progress("quiet")`: warnings only.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, automatic(progress), lessons)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, automatic(progress), auxiliary)
     return pipeline.result(page=page, model=model)
 
 
@@ -90,9 +91,10 @@ def pretrain(
     network: str | None = None,
     seed: int | None = None,
     preset: str | None = None,
-    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     weights: str | Path | None = None,
     data: str | Path | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
@@ -104,28 +106,31 @@ def pretrain(
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
-    return pretrain_run(_known(known, out, chosen, file, data, say), Path(out), chosen, file, say)
+    images = _known(known, out, chosen, file, data, say)
+    return pretrain_run(images, Path(out), chosen, file, say, device)
 
 
 def prepare(
     known: Source,
-    lesson: str,
+    name: str,
     *,
     out: str | Path,
     weights: str | Path | None = None,
-    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     data: str | Path | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Learn from the known kinds alone what a method needs beside f; returns a file, one of `lessons` of `discover`.
+    """Learn an auxiliary network of a method from the known kinds alone; returns a file for `discover(auxiliary=...)`.
 
-    lesson: "similarity" for kcl and mcl, "centroids" for centroid-networks. The other arguments are those of
-    `discover`; the same call again continues an interrupted training.
+    name: of the network, such as "similarity" for kcl and mcl. The other arguments are those of `discover`; the same
+    call again continues an interrupted training.
     """
-    if lesson not in LESSONS:
-        raise unknown_name("lesson", lesson, LESSONS)
+    if name not in AUXILIARIES:
+        raise unknown_name("auxiliary network", name, AUXILIARIES)
     chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
-    return lesson_run(_known(known, out, chosen, file, data, say), Path(out), lesson, chosen, file, say)
+    images = _known(known, out, chosen, file, data, say)
+    return auxiliary_run(images, Path(out), name, chosen, file, say, device)
 
 
 def count(
@@ -138,7 +143,8 @@ def count(
     weights: str | Path | None = None,
     data: str | Path | None = None,
     preset: str | None = None,
-    settings: Settings | Mapping[str, Any] | str | Path | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
@@ -148,7 +154,7 @@ def count(
     given = {"kinds": "auto", "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, automatic(progress))
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, automatic(progress))
     try:
         return pipeline.count(pipeline.network())
     finally:
@@ -170,7 +176,7 @@ def report(run: str | Path, *, data: str | Path | None = None, progress: Progres
     """Make a run's page again and return it. data: as in `discover`."""
     folder, say = RunFolder.open(Path(run)), automatic(progress)
     report_run(folder, unsorted_of(folder, data, say), progress=say)
-    return folder.path / PAGE
+    return folder.path / names.PAGE
 
 
 def figures(
@@ -178,7 +184,7 @@ def figures(
 ) -> list[Path]:
     """Draw the paper's figures of a finished run into `out`, default RUN/figures; returns the files. data: as above."""
     folder, say = RunFolder.open(Path(run)), automatic(progress)
-    where = folder.path / "figures" if out is None else Path(out)
+    where = folder.path / names.FIGURES if out is None else Path(out)
     return draw_figures(folder, unsorted_of(folder, data, say), where, say)
 
 
@@ -189,50 +195,36 @@ def predict(
     among: str = "all",
     network: str | None = None,
     data: str | Path | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
-) -> Predictions:
+) -> Assignment:
     """Return which kind, discovered or known, new pictures belong to. data: as in `discover`.
 
     network: the run's, which has to be said again where it is a `module:function`: the run folder alone runs no code.
     """
     folder, say = RunFolder.open(Path(run)), automatic(progress)
-    return predict_run(folder, _open_for(folder, images, data, say), among=among, network=network, progress=say)
+    return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=say)
 
 
-def combine(
-    settings: Settings | Mapping[str, Any] | str | Path | None,
-    changes: Mapping[str, Any],
-    preset: Preset | None = None,
-) -> Settings:
-    """Return settings from a preset, with a file, values or an object over it, and with dotted keys replaced.
+def load(run: str | Path, *, network: str | None = None) -> Discovery:
+    """Return what a finished run found.
 
-    A network that only a file names is refused if it would run code: `changes` are what the user said.
+    network: the run's, where `predict` is to be asked of it and it is a `module:function`.
     """
-    if isinstance(settings, str | Path):
-        where, settings = str(settings), read_toml(Path(settings))
-        if "network" not in changes:
-            check_admitted(str(settings.get("network")), None, where)
-    if isinstance(settings, Settings):
-        if preset is not None:
-            raise UsageError(
-                f"A Settings object has all values and leaves none to the preset {preset.name!r}.",
-                hint="Give a dict or a file of those that are to differ from the preset.",
-            )
-        settings = settings.model_dump()
-    layers = [{} if preset is None else preset.values, settings or {}]
-    return make_settings(merge(layered(layers, changes.get("discover.variant")), changes))
+    return read_discovery(RunFolder.open(Path(run)), network)
 
 
 def _pipeline(
     known: Source,
     unsorted: Source,
     out: str | Path,
-    settings: Settings,
+    settings: CoreSettings,
     truth: str | Path | None,
     weights: str | Path | None,
     data: str | Path | None,
+    device: str | None,
     progress: Progress,
-    lessons: Mapping[str, str | Path] | None = None,
+    auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     weights = None if weights is None else Path(weights)
@@ -251,14 +243,20 @@ def _pipeline(
         settings,
         weights=weights,
         foreign=foreign,
-        lessons={name: Path(file) for name, file in (lessons or {}).items()},
+        auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
         truth=truth,
+        device=device,
         progress=progress,
     )
 
 
 def _known(
-    source: Source, out: str | Path, settings: Settings, weights: Path | None, data: str | Path | None, say: Progress
+    source: Source,
+    out: str | Path,
+    settings: CoreSettings,
+    weights: Path | None,
+    data: str | Path | None,
+    say: Progress,
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
     RunFolder.check_writable(Path(out))
@@ -268,7 +266,7 @@ def _known(
     return images
 
 
-def _shape(settings: Settings, foreign: Foreign | None, progress: Progress) -> dict[str, Any]:
+def _shape(settings: CoreSettings, foreign: Foreign | None, progress: Progress) -> dict[str, Any]:
     """Return what the settings and a network from elsewhere say about opening pictures, as arguments."""
     options = settings.images
     return {
@@ -284,28 +282,3 @@ def _summary(images: ImageSet) -> str:
     shape = f"{images.channels} numbers each" if images.is_embedding else f"{images.size}x{images.size}"
     skipped = f"; {len(images.skipped)} files skipped" if images.skipped else ""
     return f"{images.source}: {len(images)} pictures, {shape}{skipped}"
-
-
-def _open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open pictures in the shape that a run's model takes."""
-    about = network_about(run.get(NETWORK), str(run.path / NETWORK))
-    options = run.settings.images
-    shape: dict[str, Any] = {
-        "size": None if about["network"] == "identity" else about["size"],
-        "channels": about["channels"],
-        "fit": options.fit,
-        "max_pixels": options.max_pixels,
-        "progress": progress,
-    }
-    return open_images(named(source, data=data, **shape) or source, **shape)
-
-
-def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open a run's unsorted pictures again."""
-    images = _open_for(run, run.sources["unsorted"], data, progress)
-    if images.names != read_result(run).names:
-        raise RunError(
-            f"The pictures in {images.source} are no longer those of the run in {run.path}.",
-            hint="Put them back, or run `newkinds discover` again with another --out.",
-        )
-    return images

@@ -18,18 +18,19 @@ import numpy as np
 from newkinds import api
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
-from newkinds.evaluation.scores import score
 from newkinds.files import write_atomic
 from newkinds.memory import PeakMemory
-from newkinds.methods.registry import METHODS
+from newkinds.methods.registry import DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
-from newkinds.pipeline.pretraining import NETWORK
+from newkinds.presets import combine
 from newkinds.progress import QUIET, Progress, automatic
 from newkinds.report import write_report
-from newkinds.runs import RunFolder
-from newkinds.runs.results import read_result, report_data, run_truth
-from newkinds.settings import Settings
+from newkinds.report.run import report_data
+from newkinds.runs import RunFolder, names
+from newkinds.runs.pictures import Source, unsorted_of
+from newkinds.runs.results import read_assignment, read_scores
+from newkinds.settings import CoreSettings
 
 ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
 F = "f"  # the folder of the network that all methods share
@@ -67,8 +68,8 @@ class Comparison:
 
 
 def compare(
-    known: api.Source,
-    unsorted: api.Source,
+    known: Source,
+    unsorted: Source,
     *,
     out: str | Path,
     methods: Sequence[str] = ("kmeans", "lsc", "mcl", "dtc"),
@@ -77,7 +78,7 @@ def compare(
     truth: str | Path | None = None,
     weights: str | Path | None = None,
     data: str | Path | None = None,
-    settings: Settings | dict[str, Any] | str | Path | None = None,
+    settings: CoreSettings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
     backend: str = "loky",
     progress: Progress | None = None,
@@ -91,7 +92,7 @@ def compare(
     """
     _check(methods, seeds, jobs, backend)
     folder, progress = Path(out), automatic(progress)
-    chosen = api.combine(settings, {} if kinds is None else {"kinds": kinds})
+    chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
     on_known: dict[str, Any] = {"settings": chosen, "data": data, "progress": progress}
     first = folder / F
@@ -99,15 +100,19 @@ def compare(
         with _measured(first):
             counted = api.count(known, unsorted, out=first, weights=weights, **on_known)
         chosen = chosen.with_changes({"kinds": max(2, counted["k"])})
-        weights = weights or first / NETWORK
-    elif weights is None and not is_foreign(chosen.network) and any(METHODS[name].takes_f(chosen) for name in methods):
+        weights = weights or first / names.NETWORK
+    elif (
+        weights is None
+        and not is_foreign(chosen.network)
+        and any(METHODS[name].takes_features(chosen) for name in methods)
+    ):
         with _measured(first):
             weights = api.pretrain(known, out=first, **on_known)
-    lessons = {}
-    for lesson in _lessons(methods):
-        with _measured(folder / lesson):
-            lessons[lesson] = api.prepare(known, lesson, out=folder / lesson, weights=weights, **on_known)
-    options = {"truth": truth, "data": data, "lessons": lessons}
+    auxiliary = {}
+    for name in _auxiliaries(methods):
+        with _measured(folder / name):
+            auxiliary[name] = api.prepare(known, name, out=folder / name, weights=weights, **on_known)
+    options = {"truth": truth, "data": data, "auxiliary": auxiliary}
     calls = [
         (known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options)
         for seed in range(seeds)
@@ -119,8 +124,8 @@ def compare(
     values = {"methods": found.methods, "agreement": found.agreement, "learnt": found.learnt}
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
     write_atomic(folder / "table.csv", found.table())
-    shown = RunFolder.open(folder / f"{'dtc' if 'dtc' in methods else methods[0]}-0")
-    page = report_data(shown, api.unsorted_of(shown, data, progress))
+    shown = RunFolder.open(folder / f"{DEFAULT if DEFAULT in methods else methods[0]}-0")
+    page = report_data(shown, unsorted_of(shown, data, progress))
     write_report(replace(page, title=folder.resolve().name, comparison=values), folder / "report", progress=progress)
     return found
 
@@ -156,12 +161,12 @@ def _claim(folder: Path, asked: dict[str, Any]) -> None:
 
 
 def _run(
-    known: api.Source,
-    unsorted: api.Source,
+    known: Source,
+    unsorted: Source,
     folder: Path,
     method: str,
     seed: int,
-    settings: Settings,
+    settings: CoreSettings,
     weights: str | Path | None,
     options: dict[str, Any],
 ) -> None:
@@ -169,8 +174,9 @@ def _run(
     if (folder / COST).exists():
         return
     chosen = settings.with_changes({"method": method, "seed": seed})
-    taken = weights if METHODS[method].takes_f(chosen) else None
-    lessons = {name: file for name, file in options["lessons"].items() if name == METHODS[method].lesson}
+    taken = weights if METHODS[method].takes_features(chosen) else None
+    own = METHODS[method].auxiliary
+    files = {} if own is None else {own.name: options["auxiliary"][own.name]}
     with _measured(folder):
         api.discover(
             known,
@@ -180,7 +186,7 @@ def _run(
             weights=taken,
             page=False,
             progress=QUIET,  # the comparison shows how many runs are done
-            **{**options, "lessons": lessons},
+            **{**options, "auxiliary": files},
         )
 
 
@@ -194,9 +200,10 @@ def _measured(folder: Path) -> Iterator[None]:
         write_atomic(folder / COST, (json.dumps(cost) + "\n").encode())
 
 
-def _lessons(methods: Sequence[str]) -> list[str]:
-    """Return what the methods learn from the known kinds beside f, each once."""
-    return [name for name in dict.fromkeys(METHODS[method].lesson for method in methods) if name is not None]
+def _auxiliaries(methods: Sequence[str]) -> list[str]:
+    """Return the auxiliary networks of the methods, each once."""
+    found = (METHODS[method].auxiliary for method in methods)
+    return list(dict.fromkeys(one.name for one in found if one is not None))
 
 
 def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
@@ -208,12 +215,12 @@ def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
         labels[name] = []
         for seed in range(seeds):
             run = RunFolder.open(folder / f"{name}-{seed}")
-            found = read_result(run)
-            labels[name].append(found.kinds)
+            found = read_assignment(run)
+            labels[name].append(found.labels)
             cost = json.loads((run.path / COST).read_text())
             known = {"kinds": found.n_kinds, **{key: value for key, value in cost.items() if value is not None}}
-            if (true := run_truth(run)) is not None:
-                scores = score(found.kinds, true).to_dict()
+            if (scored := read_scores(run)) is not None:
+                scores = scored[0].to_dict()
                 known |= {key: scores[key] for key in SCORES}
             for key, value in known.items():
                 values.setdefault(key, []).append(float(value))
@@ -221,7 +228,7 @@ def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
     agreement = tuple(tuple(_agreement(labels[x], labels[y]) for y in methods) for x in methods)
     learnt = {
         name: json.loads((folder / name / COST).read_text())["seconds"]
-        for name in (F, *_lessons(methods))
+        for name in (F, *_auxiliaries(methods))
         if (folder / name / COST).exists()
     }
     return Comparison(folder, tuple(rows), agreement, learnt)

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment
 from newkinds.evaluation.scores import Scores
-from newkinds.files import write_atomic
-from newkinds.predict import Predictions, kinds_csv
+from newkinds.predict import predict_images
+from newkinds.progress import Progress, automatic
+from newkinds.runs import RunFolder, names
+from newkinds.runs.pictures import Source
+from newkinds.runs.results import read_assignment, read_scores
 
-if TYPE_CHECKING:
-    from newkinds.images.imageset import ImageSet
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Discovery:
     """New kinds among unsorted pictures.
 
-    names: of the N pictures. probabilities: p(k|i), float32 (N, K). scores, kmeans_scores: where the truth is known,
-    those of the kinds and those of k-means on the features that discovery started from. count: what Algorithm 2 found
-    if the number of kinds was estimated. choice: which epoch's state was kept, "last" or "best", and why. path: the
-    run folder. network: the one that the run was asked for by name, which `predict` may therefore build again.
+    path: the run folder. assignment: the answer, of which names, columns, labels, kinds, probabilities and n_kinds are
+    shown here, too. scores, kmeans_scores: where the truth is known, those of the kinds and those of k-means on the
+    features that discovery started from. count: how the number of kinds was estimated, if it was. choice: which epoch's
+    state was kept, "last" or "best", and why. network: the one that the run was asked for by name, which `predict` may
+    therefore build again.
     """
 
     path: Path
-    names: tuple[str, ...]
-    probabilities: NDArray[np.float32]
+    assignment: Assignment
     scores: Scores | None = None
     kmeans_scores: Scores | None = None
     count: dict[str, Any] | None = None
@@ -38,29 +39,77 @@ class Discovery:
     network: str | None = None
 
     @property
-    def kinds(self) -> NDArray[np.int64]:
-        """The most probable kind of each picture, int64 (N,), numbered from 0."""
-        kinds: NDArray[np.int64] = self.probabilities.argmax(axis=1)
-        return kinds
+    def names(self) -> tuple[str, ...]:
+        """The names of the N pictures."""
+        return self.assignment.names
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The kinds, in the order of the columns of `probabilities`."""
+        return self.assignment.columns
+
+    @property
+    def probabilities(self) -> NDArray[np.float32]:
+        """p(k|i), float32 (N, K)."""
+        return self.assignment.probabilities
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The column of each picture's most probable kind, int64 (N,)."""
+        return self.assignment.labels
+
+    @property
+    def kinds(self) -> NDArray[np.str_]:
+        """The name of each picture's most probable kind, such as "new:3", (N,)."""
+        return self.assignment.kinds
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds there are pictures of; `probabilities` also has columns for kinds that stayed empty."""
-        return len(np.unique(self.kinds))
+        """How many kinds hold a picture; `probabilities` also has columns for kinds that stayed empty."""
+        return self.assignment.n_kinds
 
     def to_csv(self, path: str | Path) -> None:
         """Write path, kind, probability and runner-up of each picture, whole or not at all."""
-        columns = [str(kind) for kind in range(self.probabilities.shape[1])]
-        write_atomic(Path(path), kinds_csv(self.names, columns, self.probabilities))
+        self.assignment.to_csv(path)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: path, kind, probability and a column of probabilities for each kind."""
+        return self.assignment.to_frame()
 
     def report(self, folder: str | Path) -> Path:
         """Copy the report to a folder that does not exist yet and return its page."""
-        return Path(shutil.copytree(self.path / "report", folder)) / "index.html"
+        return Path(shutil.copytree(self.path / names.REPORT, folder)) / Path(names.PAGE).name
 
     def predict(
-        self, images: str | Path | ImageSet, among: str = "all", *, data: str | Path | None = None
-    ) -> Predictions:
-        """Return the kinds of new pictures. data: the folder that data sets called by name lie in."""
-        from newkinds.api import predict  # here, because the api gives out these objects
+        self,
+        images: Source,
+        among: str = "all",
+        *,
+        data: str | Path | None = None,
+        device: str | None = None,
+        progress: Progress | None = None,
+    ) -> Assignment:
+        """Return the kinds of new pictures; the arguments are those of `newkinds.predict`."""
+        run, say = RunFolder.open(self.path), automatic(progress)
+        return predict_images(run, images, among=among, network=self.network, data=data, device=device, progress=say)
 
-        return predict(self.path, images, among=among, network=self.network, data=data)
+    def __repr__(self) -> str:
+        acc = "" if self.scores is None else f", ACC {self.scores.acc:.3f}"
+        return f"<Discovery in {self.path}: {self.assignment.summary()}{acc}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table, for notebooks."""
+        return self.assignment._repr_html_()
+
+
+def read_discovery(run: RunFolder, network: str | None = None) -> Discovery:
+    """Return what a finished run found. network: the one that the user named, if any."""
+    scored = read_scores(run)
+    found = Discovery(
+        run.path,
+        read_assignment(run),
+        count=run.get_json(names.COUNT) if run.has(names.COUNT) else None,
+        choice=run.get_json(names.CHOICE) if run.has(names.CHOICE) else None,
+        network=network,
+    )
+    return found if scored is None else replace(found, scores=scored[0], kmeans_scores=scored[1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from newkinds.clustering.distances import Distances
+from newkinds.distances import Distances
 from newkinds.errors import UsageError, unknown_name
 
 Labels = Tensor | NDArray[Any] | Sequence[int]
@@ -137,22 +137,31 @@ def consistency(p: Tensor, p_other: Tensor) -> Tensor:
     return (p - p_other).square().mean()
 
 
+class Objective(NamedTuple):
+    """Eq. 6 and its two terms, scalars >= 0; the consistency is None where there is no p'."""
+
+    loss: Tensor
+    divergence: Tensor
+    consistency: Tensor | None
+
+
 def objective(
     q: Tensor,
     log_p: Tensor,
     p_other: Tensor | None = None,
     weight: float = 0.0,
     normalisation: Normalisation = "n",
-) -> Tensor:
-    """Return the complete loss: the divergence plus omega(t) times the consistency (Eq. 6).
+) -> Objective:
+    """Return the complete loss, the divergence plus omega(t) times the consistency, and both terms (Eq. 6).
 
     q, log_p, normalisation: as in `kl_divergence`. p_other: float (N, K), the paper's p', or None for the divergence
     alone (the baseline and TEP). weight: omega(t), >= 0.
-
-    Returns a scalar, >= 0.
     """
     divergence = kl_divergence(q, log_p, normalisation)
-    return divergence if p_other is None else divergence + weight * consistency(log_p.exp(), p_other)
+    if p_other is None:
+        return Objective(divergence, divergence, None)
+    difference = consistency(log_p.exp(), p_other)
+    return Objective(divergence + weight * difference, divergence, difference)
 
 
 def omega(epoch: float, ramp_epochs: float, maximum: float = 1.0) -> float:
@@ -211,7 +220,12 @@ def silhouette_samples(x: Tensor | NDArray[Any], labels: Labels, chunk: int | No
     between = Distances(x)
     step = chunk or max(1, _BLOCK // max(1, len(x)))
     pieces = [slice(start, start + step) for start in range(0, len(x), step)]
-    return torch.cat([_silhouette_part(between.to(rows, _BLOCK), own, own[rows], sizes) for rows in pieces])
+    parts = []
+    for rows in pieces:
+        distances = between.to(rows, _BLOCK)
+        sums = distances.new_zeros(len(sizes), distances.shape[1]).index_add_(0, own, distances)
+        parts.append(silhouette_terms(sums.T, own[rows], sizes))
+    return torch.cat(parts)
 
 
 def silhouette(
@@ -247,17 +261,19 @@ def _clusters(x: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
     return own.to(x.device), sizes.to(x.device)
 
 
-def _silhouette_part(distances: Tensor, own: Tensor, mine: Tensor, sizes: Tensor) -> Tensor:
-    """Return the silhouettes of n samples: distances (N, n) to all, own (N,) everyone's cluster, mine (n,) theirs."""
-    n = len(mine)
-    column = torch.arange(n, device=own.device)
-    sums = distances.new_zeros(len(sizes), n).index_add_(0, own, distances)
-    a = sums[mine, column] / (sizes[mine] - 1).clamp_min(1)
-    means = sums / sizes[:, None]
-    means[mine, column] = torch.inf
-    b = means.amin(dim=0)
+def silhouette_terms(sums: Tensor, mine: Tensor, sizes: Tensor) -> Tensor:
+    """Return (b - a) / max(a, b) for n of the samples, from their distances summed over each cluster (Eq. 8).
+
+    sums: float (n, K), the sum of a sample's distances to all samples of a cluster. mine: int64 (n,), their clusters.
+    sizes: (K,), of the clusters.
+
+    Returns the dtype of sums, (n,), in [-1, 1]; 0 for a sample alone in its cluster, and where a = b = 0.
+    """
+    own, column = sizes[mine], mine[:, None]
+    a = sums.gather(1, column)[:, 0] / (own - 1).clamp_min(1)
+    b = (sums / sizes).scatter_(1, column, torch.inf).amin(dim=1)
     larger = torch.maximum(a, b)
-    defined = (sizes[mine] > 1) & (larger != 0)
+    defined = (own > 1) & (larger > 0)
     return torch.where(defined, (b - a) / torch.where(defined, larger, 1), 0)
 
 

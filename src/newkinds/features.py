@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from newkinds.errors import NumericsError
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import Network
+from newkinds.networks import Model, Network
 from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
@@ -121,3 +121,19 @@ def device_of(module: nn.Module) -> torch.device:
     for tensor in module.parameters():
         return tensor.device
     return next(iter(module.buffers())).device
+
+
+class ModelOutputs(NamedTuple):
+    """What a model says about N pictures: features (N, d), embedding (N, w) and log p(k|i) (N, K), all float32."""
+
+    features: NDArray[np.float32]
+    embedding: NDArray[np.float32]
+    log_p: NDArray[np.float32]
+
+
+def model_outputs(model: Model, images: ImageSet, *, title: str = "", progress: Progress = QUIET) -> ModelOutputs:
+    """Return all that a model says about pictures, in one pass; see `apply`."""
+    rows = apply(model, images, call=lambda x: torch.cat(model.outputs(x), dim=1), title=title, progress=progress)
+    ends = np.cumsum([model.network.feature_dim, rows.shape[1] - model.network.feature_dim - model.kinds])
+    features, embedding, log_p = (np.ascontiguousarray(part) for part in np.split(rows, ends, axis=1))
+    return ModelOutputs(features, embedding, log_p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
-    from newkinds.settings import Settings
+    from newkinds.configure import Settings
 
 
 def methods() -> dict[str, str]:
@@ -53,6 +53,6 @@ def presets(name: str | None = None) -> dict[str, str] | str:
 
 def settings() -> Settings:
     """Return every setting with its default."""
-    from newkinds.settings import Settings
+    from newkinds.configure import Settings
 
     return Settings()

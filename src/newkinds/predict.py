@@ -1,17 +1,13 @@
 """Which kind a new picture belongs to: one that was discovered, or one that was known before.
 
-The clustering network tells the new kinds apart, but says nothing of the known ones. So the model keeps a prototype of
-every kind, known and new: its mean feature under the final f. A picture is compared with all of them (Eq. 1 on
-distances in units of the spread inside kinds), which gives the probability that it is of a known kind, and of which;
-what is left is shared among the new kinds as the clustering network says.
+The model tells the new kinds apart, but says nothing of the known ones. So it keeps a prototype of every kind, known
+and new: its mean feature under the final f. A picture is compared with all of them (Eq. 1 on distances in units of the
+spread inside kinds), which gives the probability that it is of a known kind, and of which; what is left is shared among
+the new kinds as the model says.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,72 +15,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from newkinds.assignment import Assignment, known_kind, new_kind
 from newkinds.equations import assignment
 from newkinds.errors import UsageError, unknown_name
-from newkinds.features import apply
-from newkinds.files import write_atomic
+from newkinds.features import apply, model_outputs
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import ClusteringNetwork, SoftmaxNetwork
-from newkinds.networks.files import clustering_from_bytes
+from newkinds.methods.registry import HEADS
+from newkinds.networks import Model
+from newkinds.networks.files import model_from_bytes
+from newkinds.parallel.processes import make_accelerator
 from newkinds.progress import QUIET, Progress
-from newkinds.runs import RunFolder
+from newkinds.runs import RunFolder, names
+from newkinds.runs.pictures import Source, open_for
 
 AMONG = ("all", "new", "known")
-MODEL = "model/weights.safetensors"
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Kinds of new pictures.
-
-    kinds: the N names of the most probable kinds; probabilities: float32 (N, columns); columns: the kinds' names, new
-    ones by number ("0", "1", ...), known ones as "known:NAME".
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    probabilities: NDArray[np.float32]
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The most probable kind of each picture."""
-        return tuple(self.columns[best] for best in self.probabilities.argmax(axis=1))
-
-    def table(self) -> bytes:
-        """Return path, kind, probability and runner-up of each picture as CSV."""
-        return kinds_csv(self.names, self.columns, self.probabilities)
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write path, kind, probability and runner-up of each picture, whole or not at all."""
-        write_atomic(Path(path), self.table())
-
-
-def kinds_csv(names: Sequence[str], columns: Sequence[str], probabilities: NDArray[np.float32]) -> bytes:
-    """Return a CSV table with path, kind, probability and runner_up of each picture."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["path", "kind", "probability", "runner_up"])
-    for name, row in zip(names, probabilities, strict=True):
-        order = np.argsort(-row, kind="stable")
-        runner_up = columns[order[1]] if len(order) > 1 else ""
-        writer.writerow([name, columns[order[0]], f"{row[order[0]]:.6f}", runner_up])
-    return buffer.getvalue().encode()
 
 
 def prototypes(
-    model: ClusteringNetwork | SoftmaxNetwork, known: ImageSet, unsorted: ImageSet, kinds: NDArray[np.int64]
+    model: Model, known: ImageSet, features: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> dict[str, Tensor]:
-    """Return the mean feature of every known and new kind, and the spread of each feature inside kinds."""
+    """Return the mean feature of every known and new kind, and the spread of each feature inside kinds.
+
+    features: of the unsorted pictures under the model's f, float32 (N, d). labels: their new kinds, int64 (N,).
+    """
     assert known.labels is not None
-    features = np.concatenate([apply(model.network, known), apply(model.network, unsorted)]).astype(np.float64)
+    everyone = np.concatenate([apply(model.network, known), features]).astype(np.float64)
     classes = len(known.classes)
-    labels = np.concatenate([known.labels, classes + kinds])
-    means = np.zeros((classes + model.kinds, features.shape[1]))
-    np.add.at(means, labels, features)
-    means /= np.maximum(np.bincount(labels, minlength=len(means)), 1)[:, None]
-    variance = np.square(features - means[labels]).mean(axis=0)
+    kinds = np.concatenate([known.labels, classes + labels])
+    means = np.zeros((classes + model.kinds, everyone.shape[1]))
+    np.add.at(means, kinds, everyone)
+    means /= np.maximum(np.bincount(kinds, minlength=len(means)), 1)[:, None]
+    variance = np.square(everyone - means[kinds]).mean(axis=0)
     floor = max(float(variance.mean()) * 1e-3, 1e-12)
-    present = np.bincount(labels, minlength=len(means)) > 0
+    present = np.bincount(kinds, minlength=len(means)) > 0
     return {
         "means": torch.from_numpy(means.astype(np.float32)),
         "spread": torch.from_numpy(np.sqrt(np.maximum(variance, floor)).astype(np.float32)),
@@ -112,25 +75,35 @@ def combined(
     return np.concatenate([new * (1 - known.sum(axis=1, keepdims=True)), known], axis=1).astype(np.float32)
 
 
-def predict(
-    run: RunFolder, images: ImageSet, *, among: str = "all", network: str | None = None, progress: Progress = QUIET
-) -> Predictions:
-    """Return the kinds of pictures, which must have the size and channels of the model's.
+def predict_images(
+    run: RunFolder,
+    images: Source,
+    *,
+    among: str = "all",
+    network: str | None = None,
+    data: str | Path | None = None,
+    device: str | None = None,
+    progress: Progress = QUIET,
+) -> Assignment:
+    """Return the kinds of pictures.
 
     among: "all" kinds, or only the "new" or the "known" ones. network: the run's, which has to be said where it is a
-    `module:function`.
+    `module:function`. data: the folder of data sets called by name. device: where to compute; None: the best there is.
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)
-    if not run.has(MODEL):
+    if not run.has(names.MODEL):
         raise UsageError(
             f"The method {run.settings.method!r} says nothing about pictures that it was not given.",
             hint="Discover with another method, or with these pictures among the unsorted ones.",
         )
-    model, extra, about = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL), admitted=network)
-    log_p = apply(model, images, title="Predicting", progress=progress)
-    features = apply(model.network, images)
-    new = tuple(str(kind) for kind in range(log_p.shape[1]))
-    known = tuple(f"known:{name}" for name in about["known_classes"])
+    pictures = open_for(run, images, data, progress)
+    where = str(run.path / names.MODEL)
+    model, extra, about = model_from_bytes(run.get(names.MODEL), where, HEADS, admitted=network)
+    model.to(make_accelerator(device).device)
+    said = model_outputs(model, pictures, title="Predicting", progress=progress)
+    new = tuple(new_kind(number) for number in range(model.kinds))
+    known = tuple(known_kind(name) for name in about["known_classes"])
     columns = {"all": new + known, "new": new, "known": known}[among]
-    return Predictions(images.names, columns, combined(log_p, features, extra, among))
+    source = {"run": str(run.path), "method": run.settings.method, "version": run.version}
+    return Assignment(pictures.names, columns, combined(said.log_p, said.features, extra, among), source)

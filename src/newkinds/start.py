@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,13 +13,14 @@ from torch import nn
 
 from newkinds.clustering import Clustering, kmeans
 from newkinds.clustering.kmeans import nearest
+from newkinds.clustering.neighbours import directions, neighbours_averaged
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
+from newkinds.networks import StudentHead
 from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
 
 TIGHTEST = 1e-6  # of the whole variance: what is left inside kinds counts as at least this
-ROUNDS, BLOCK = 2, 4_000_000  # of averaging over neighbours, and similarities that are held at once
 # Where the scale is looked for, in units of the distances inside kinds: beyond the largest, p hardly changes any more.
 SMALLEST_SCALE, LARGEST_SCALE, SEARCH = 0.1, 8.0, 30
 
@@ -38,6 +38,13 @@ class Start:
     centres: NDArray[np.float32]
     probabilities: NDArray[np.float32]
     labels: NDArray[np.int64]
+
+    def into(self, head: StudentHead) -> None:
+        """Give a head the bottleneck and the centres."""
+        with torch.no_grad():
+            head.bottleneck.weight.copy_(torch.from_numpy(self.weight))
+            head.bottleneck.bias.copy_(torch.from_numpy(self.bias))
+            head.centres.copy_(torch.from_numpy(self.centres))
 
 
 def initialise(
@@ -66,7 +73,7 @@ def initialise(
         found = kmeans(features, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         return embedded_start(features, found.centres, settings, alpha=alpha, width=width)
     if settings.bottleneck == "directions":
-        turned = _directions(features).astype(np.float32)
+        turned = directions(features).astype(np.float32)
         found = kmeans(turned, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         length = np.linalg.norm(features, axis=1).mean()
         centres = found.centres * length  # of kinds without a picture, where many are the same
@@ -119,49 +126,6 @@ def embedded_start(
         probabilities=p.astype(np.float32),
         labels=labels,
     )
-
-
-def neighbours_averaged(features: NDArray[np.float32], neighbours: int) -> NDArray[np.float32]:
-    """Return the features of each picture, (N, d), averaged over so many pictures nearest to it by direction, twice.
-
-    The picture itself is one of them; 0 or 1 leave features as they are. What is left of a picture is what it has in
-    common with those beside it, so that kinds are tighter and lie further apart. All get the mean length.
-    """
-    if neighbours <= 1:
-        return features
-    length = float(np.linalg.norm(features.astype(np.float64), axis=1).mean())
-    directions = _directions(features)
-    for _ in range(ROUNDS):
-        near = nearest_by_direction(directions, neighbours)
-        total = np.zeros_like(directions)
-        for column in near.T:  # not all at once, which takes `neighbours` times the memory
-            total += directions[column]
-        directions = _directions(total / near.shape[1])
-    averaged: NDArray[np.float32] = (directions * length).astype(np.float32)
-    return averaged
-
-
-def nearest_by_direction(features: NDArray[Any], number: int) -> NDArray[np.int64]:
-    """Return which pictures are nearest to each by the direction of their features (N, d): int64 (N, number).
-
-    Each is among its own nearest, unless others have the very same direction; of fewer than `number` pictures all are
-    near.
-    """
-    directions = torch.from_numpy(_directions(features))
-    step = max(1, BLOCK // len(directions))
-    with one_thread():
-        found = [
-            (directions[first : first + step] @ directions.T).topk(min(number, len(directions)), dim=1).indices
-            for first in range(0, len(directions), step)
-        ]
-    return torch.cat(found).numpy()
-
-
-def _directions(features: NDArray[Any]) -> NDArray[np.float64]:
-    """Return features (N, d) at length 1, in float64; those of length 0 stay as they are."""
-    lengths = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
-    directions: NDArray[np.float64] = features / np.where(lengths > 0, lengths, 1)
-    return directions
 
 
 def _random_layer(wide: int, width: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from newkinds import api
 from newkinds.bench.setups import OURS, SETUPS
 from newkinds.bench.tables import TABLES, Row, Table
+from newkinds.configure import Settings
 from newkinds.errors import unknown_name
 from newkinds.methods.registry import METHODS
-from newkinds.presets import find_preset
-from newkinds.settings import Settings
+from newkinds.presets import combine, find_preset
+from newkinds.settings import CoreSettings
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def _names(setup: str, row: Row) -> set[str]:
 
 def lesson_name(cell: Cell) -> str | None:
     """Return what a cell's method learns from the known kinds beside f."""
-    return None if cell.row.method == "count" else METHODS[cell.row.method].lesson
+    auxiliary = None if cell.row.method == "count" else METHODS[cell.row.method].auxiliary
+    return None if auxiliary is None else auxiliary.name
 
 
 def is_counted(cell: Cell) -> bool:
@@ -112,7 +113,7 @@ def is_counted(cell: Cell) -> bool:
     return cell.row.kinds == "auto" and not finds_itself
 
 
-def settings_of(cell: Cell) -> Settings:
+def settings_of(cell: Cell) -> CoreSettings:
     """Return the settings of a cell but for the number of kinds: the preset's, with what the row changes."""
     setup, method = SETUPS[cell.setup], cell.row.method
     changes = {**setup.probes(), **cell.row.settings(cell.setup), "seed": cell.seed}
@@ -122,10 +123,10 @@ def settings_of(cell: Cell) -> Settings:
         changes["method"] = method
     if cell.network is not None:
         changes["network"] = cell.network
-    return api.combine(None, changes, None if cell.preset == OURS else find_preset(f"{cell.setup}-{cell.preset}"))
+    return combine(None, changes, None if cell.preset == OURS else find_preset(f"{cell.setup}-{cell.preset}"))
 
 
-def shared_settings(cell: Cell) -> Settings:
+def shared_settings(cell: Cell) -> CoreSettings:
     """Return the settings of what all rows share, f and lessons: what these do not look at is as by default."""
     chosen = settings_of(replace(cell, row=Row("shared", "dtc", {}), seed=0))
     kept = {name: getattr(chosen, name) for name in ("images", "pretrain", "similarity", "centroids", "network")}

@@ -22,6 +22,7 @@ from newkinds.bench.tables import TABLES
 from newkinds.errors import DataError, NewkindsError, UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.files import digest, write_atomic
+from newkinds.methods.dtc import Discover
 from newkinds.methods.registry import METHODS
 from newkinds.networks.files import network_about
 from newkinds.parallel.jobs import check_spread, spread
@@ -29,7 +30,7 @@ from newkinds.presets import find_preset
 from newkinds.progress import QUIET, Progress
 from newkinds.report.figures import draw_figures, shown
 from newkinds.runs import RunFolder
-from newkinds.settings import Settings
+from newkinds.settings import CoreSettings
 from newkinds.version import __version__
 
 FIGURES = "figures"  # in the folder of results: what figures are made of
@@ -174,7 +175,7 @@ def _measure(cell: Cell, where: Where) -> None:
             truth="folders",
             settings=settings,
             data=where.data,
-            lessons={} if lesson is None else {lesson: lesson_of(cell, lesson, where, QUIET)},
+            auxiliary={} if lesson is None else {lesson: lesson_of(cell, lesson, where, QUIET)},
             page=False,
             model=False,
             progress=QUIET,
@@ -238,12 +239,12 @@ def machine(threads: int) -> dict[str, Any]:
     return {"device": device, "cores": os.cpu_count(), "threads": threads}
 
 
-def differences(cell: Cell, settings: Settings) -> dict[str, list[Any]]:
+def differences(cell: Cell, settings: CoreSettings) -> dict[str, list[Any]]:
     """Return the settings of a run that differ from the paper's, of those that the method uses: ours and the paper's.
 
     What f was trained with is in `f`; whatever a setting says, f is what it is.
     """
-    paper = find_preset(f"{cell.setup}-paper").settings(settings.discover.variant)
+    paper = find_preset(f"{cell.setup}-paper").settings(settings.section(Discover).variant)
     sections = ["count"] if cell.row.method == "count" else list(METHODS[cell.row.method].sections)
     if cell.row.method == "dtc":
         sections.append("initialise")

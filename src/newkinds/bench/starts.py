@@ -13,6 +13,7 @@ from newkinds.bench.cells import Cell, shared_settings
 from newkinds.bench.setups import OURS, SETUPS, Trained
 from newkinds.datasets import named
 from newkinds.images.imageset import ImageSet
+from newkinds.presets import combine
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 
@@ -72,7 +73,7 @@ def _trained(f: Trained, cell: Cell, where: Where, progress: Progress) -> Path:
     return api.pretrain(
         opened(f.known, where.data, cell.each),
         out=where.runs / _cut(f.weights, cell),
-        settings=api.combine(None, f.recipe),
+        settings=combine(None, f.recipe),
         weights=None if f.after is None else _trained(f.after, cell, where, progress),
         data=where.data,
         progress=progress,

@@ -118,9 +118,8 @@ def settings_from(
     options: dotted settings, None where the option was not given. pictures: what the preset is for: KNOWN and, where
     there are any, UNSORTED.
     """
-    from newkinds.api import combine
-    from newkinds.presets import preset_for
-    from newkinds.settings import parse_value
+    from newkinds.presets import combine, preset_for
+    from newkinds.settings.files import parse_value
 
     given: dict[str, Any] = {}
     for assignment in assignments or []:

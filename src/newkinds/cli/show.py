@@ -49,7 +49,7 @@ def show_demo(guessed: Discovery, given: Discovery) -> None:
 
 def show_discovery(found: Discovery) -> None:
     """Print how many kinds were found, their scores where the truth is known, and where the files are."""
-    sizes = Counter(found.kinds.tolist()).values()
+    sizes = Counter(found.labels.tolist()).values()
     asked = found.probabilities.shape[1]
     empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
     out.print(

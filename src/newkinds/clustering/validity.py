@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score
 from torch import Tensor
 
-from newkinds.clustering.distances import Distances
 from newkinds.clustering.lloyd import floats
 from newkinds.clustering.threads import Threads
+from newkinds.distances import Distances
+from newkinds.equations import silhouette_terms
 from newkinds.errors import unknown_name
 from newkinds.randomness import generator
 
@@ -109,13 +110,7 @@ def _members(labels: NDArray[np.int64], dtype: torch.dtype) -> tuple[Tensor, Ten
 
 def _moments(distances: Tensor, members: Tensor, sizes: Tensor, mine: Tensor) -> Tensor:
     """Return the sum of the silhouettes of n points and that of their squares, float64 (2,)."""
-    sums = distances @ members  # (n, K)
-    mine = mine[:, None]
-    own = sizes[mine[:, 0]]
-    a = sums.gather(1, mine)[:, 0] / (own - 1).clamp_min(1)
-    b = (sums / sizes).scatter_(1, mine, math.inf).amin(dim=1)
-    larger = torch.maximum(a, b)
-    values = torch.where((own > 1) & (larger > 0), (b - a) / larger.clamp_min(1e-30), 0).double()
+    values = silhouette_terms(distances @ members, mine, sizes).double()
     return torch.stack([values.sum(), values.square().sum()])
 
 

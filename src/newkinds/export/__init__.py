@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from newkinds.errors import RunError, UsageError, unknown_name
-from newkinds.export.folders import Source, plan_folders
+from newkinds.export.folders import plan_folders
 from newkinds.export.names import read_names
 from newkinds.export.network import onnx_bytes
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder
-from newkinds.runs.results import read_result
+from newkinds.runs.pictures import Source
+from newkinds.runs.results import read_assignment
 
 FORMATS = ("folders", "csv", "jsonl", "onnx")
 
@@ -43,9 +44,9 @@ def export(
         raise UsageError(f"There is nothing to link in an export to {to!r}.", hint="Leave --link out.")
     run, out, progress = Path(run), Path(out), automatic(progress)
     folder = RunFolder.open(run)
-    found = read_result(folder)
+    found = read_assignment(folder)
     check_free(out, folder=to == "folders")
-    kinds = found.probabilities.shape[1]
+    kinds = len(found.columns)
     called = read_names(None if names is None else Path(names), kinds, run.resolve().name, progress)
     try:
         if to == "folders":

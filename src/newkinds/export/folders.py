@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from newkinds.api import unsorted_of
+from newkinds.assignment import Assignment
 from newkinds.datasets import DATASETS, named
-from newkinds.discovery import Discovery
 from newkinds.errors import RunError, UsageError
 from newkinds.export.names import LONGEST, fold, folder_names, safe_component
 from newkinds.images import ImageSet, open_images, scan
 from newkinds.images.decode import encode
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
+from newkinds.runs.pictures import Source, unsorted_of
 
-Source = str | Path | ImageSet
 Found = TypeVar("Found")
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -69,7 +68,7 @@ class Plan:
 
 def plan_folders(
     run: RunFolder,
-    found: Discovery,
+    found: Assignment,
     called: Sequence[str],
     out: Path,
     *,
@@ -83,7 +82,7 @@ def plan_folders(
     called: the name of each kind. images: the pictures, where they are not where the run found them.
     """
     folders = folder_names(called, progress)
-    kinds = [folders[kind] for kind in found.kinds.tolist()]
+    kinds = [folders[kind] for kind in found.labels.tolist()]
     source = run.sources["unsorted"] if images is None else images
     root = _folder_of(source)
     if root is not None:

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from newkinds.errors import DataError, NumericsError, UsageError
-from newkinds.networks import ClusteringNetwork, SoftmaxNetwork
-from newkinds.networks.files import clustering_from_bytes
-from newkinds.predict import MODEL
+from newkinds.methods.registry import HEADS
+from newkinds.networks import Model
+from newkinds.networks.files import model_from_bytes
 from newkinds.progress import Progress
-from newkinds.runs import RunFolder
+from newkinds.runs import RunFolder, names
 from newkinds.version import __version__
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -35,7 +35,7 @@ _TRIED = (1, 5)  # how many pictures are given to both: the file takes any numbe
 class Probabilities(nn.Module):
     """Pictures float32 (N, C, H, W) in [0, 1] to p(k|i), float32 (N, K)."""
 
-    def __init__(self, model: ClusteringNetwork | SoftmaxNetwork) -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
@@ -48,18 +48,18 @@ class Probabilities(nn.Module):
 def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progress: Progress) -> bytes:
     """Return a run's network as an ONNX file that has been compared with it.
 
-    called: the name of each kind. network: as in `newkinds.predict.predict`.
+    called: the name of each kind. network: as in `newkinds.predict`.
     """
     onnx, runtime = _packages()
-    if not (run.path / MODEL).is_file():
+    if not (run.path / names.MODEL).is_file():
         raise UsageError(
             f"The run in {run.path}, by the method {run.settings.method!r}, keeps no network.",
-            hint="Use --to csv, jsonl or folders. After lsc and lpnmf there is none: discover with another --method.",
+            hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",
         )
-    model, _, _ = clustering_from_bytes(run.get(MODEL), str(run.path / MODEL), admitted=network)
+    model, _, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
     if model.kinds != len(called):
         raise DataError(
-            f"{run.path / MODEL} tells {model.kinds} kinds apart, the run has {len(called)}.",
+            f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {len(called)}.",
             hint="Run `newkinds discover` again with another --out.",
         )
     module = Probabilities(model.float()).eval()
@@ -90,7 +90,7 @@ def _imported(name: str) -> Any:
         ) from error
 
 
-def _pictures(model: ClusteringNetwork | SoftmaxNetwork, number: int) -> Tensor:
+def _pictures(model: Model, number: int) -> Tensor:
     """Return made-up pictures, or embeddings, of the shape that a model takes."""
     network = model.network
     shape = (network.channels,) if network.size == 1 else (network.channels, network.size, network.size)
@@ -149,9 +149,7 @@ def _without_traces(graph: Any) -> None:
                 _without_traces(inner)
 
 
-def _describe(
-    onnx: Any, proto: Any, run: RunFolder, model: ClusteringNetwork | SoftmaxNetwork, called: Sequence[str]
-) -> None:
+def _describe(onnx: Any, proto: Any, run: RunFolder, model: Model, called: Sequence[str]) -> None:
     network = model.network
     about = {
         "kinds": str(len(called)),
@@ -169,7 +167,7 @@ def _describe(
     proto.doc_string = "images: float32 pixels in [0, 1]. p: the probability of each kind, in the order of `names`."
 
 
-def _compare(runtime: Any, content: bytes, module: Probabilities, model: ClusteringNetwork | SoftmaxNetwork) -> None:
+def _compare(runtime: Any, content: bytes, module: Probabilities, model: Model) -> None:
     """Raise an error if the file does not say what the network says."""
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     for number in _TRIED:

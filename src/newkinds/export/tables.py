@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.discovery import Discovery
+from newkinds.assignment import Assignment
 
 COLUMNS = ("path", "kind", "name", "probability", "runner_up", "runner_up_name", "runner_up_probability")
 
 
-def csv_bytes(found: Discovery, called: Sequence[str]) -> bytes:
+def csv_bytes(found: Assignment, called: Sequence[str]) -> bytes:
     """Return a CSV table with COLUMNS. called: the name of each kind."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -25,7 +25,7 @@ def csv_bytes(found: Discovery, called: Sequence[str]) -> bytes:
     return buffer.getvalue().encode()
 
 
-def jsonl_bytes(found: Discovery, called: Sequence[str]) -> bytes:
+def jsonl_bytes(found: Assignment, called: Sequence[str]) -> bytes:
     """Return a JSON object a line with COLUMNS and "probabilities", those of all kinds by their numbers.
 
     The numbers are those of the run to the last bit of float32.
@@ -38,12 +38,14 @@ def jsonl_bytes(found: Discovery, called: Sequence[str]) -> bytes:
     return buffer.getvalue().encode()
 
 
-def _rows(found: Discovery, called: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(found: Assignment, called: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number of each picture and its values by COLUMNS; there is no runner-up where there is one kind."""
     for item, (path, row) in enumerate(zip(found.names, found.probabilities, strict=True)):
         first, *others = np.argsort(-row, kind="stable")[:2].tolist()
-        values: list[Any] = [path, first, called[first], float(row[first])]
-        values += [others[0], called[others[0]], float(row[others[0]])] if others else [None, None, None]
+        values: list[Any] = [path, found.columns[first], called[first], float(row[first])]
+        for other in others:
+            values += [found.columns[other], called[other], float(row[other])]
+        values += [None] * (len(COLUMNS) - len(values))
         yield item, dict(zip(COLUMNS, values, strict=True))
 
 

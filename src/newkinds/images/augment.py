@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.errors import unknown_name
+from newkinds.images.imageset import ImageSet
 from newkinds.randomness import uniforms
 
 # Columns of the table of random numbers that each picture gets for a view.
@@ -131,3 +132,10 @@ def _warp(floats: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Ten
     matrix = torch.from_numpy(theta).to(device=floats.device, dtype=floats.dtype)
     grid = F.affine_grid(matrix, list(floats.shape), align_corners=False)
     return F.grid_sample(floats, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def suited_policy(name: str, images: ImageSet) -> str:
+    """Return the name of a policy, where "auto" is what suits the pictures."""
+    if name != "auto":
+        return name
+    return "none" if images.is_embedding else "crop-flip" if images.channels == 3 else "affine"

@@ -1,0 +1,1 @@
+"""Methods of sorting unsorted pictures: deep transfer clustering and what it is compared with; see `registry.py`."""

@@ -1,4 +1,4 @@
-"""What the methods that train networks of their own share: where those start, what they see, what is kept of them."""
+"""What methods share that train networks of their own: the first weights, the augmented views, what is kept."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.features import as_input, device_of
-from newkinds.images.augment import augment, policy
+from newkinds.images.augment import augment, policy, suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Tensors
 from newkinds.networks import Network, build_network
-from newkinds.pipeline.resolve import suited_augmentation
 from newkinds.training import Task
 
 
@@ -26,7 +25,7 @@ class ViewsTask(Task):
         self.images = images
         self.names = images.names
         self.seed = seed
-        self.how = policy(suited_augmentation(augmentation, images), images.size)
+        self.how = policy(suited_policy(augmentation, images), images.size)
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
         """Return a view of each picture, another one in each epoch."""
@@ -36,7 +35,7 @@ class ViewsTask(Task):
         return augment(torch.from_numpy(pixels).to(device), items, self.how, seed=self.seed, epoch=epoch)
 
 
-def started(network: Network, start: str, seed: int) -> Network:
+def first_network(network: Network, start: str, seed: int) -> Network:
     """Return a copy of f, or, if `start` is "fresh", a network of its name with weights that depend on the seed only.
 
     A fresh one has f's mean and deviation of the pixels.
@@ -54,7 +53,7 @@ def started(network: Network, start: str, seed: int) -> Network:
     )
     fresh.mean.copy_(network.mean)
     fresh.std.copy_(network.std)
-    return fresh.to(device_of(network))
+    return fresh.to(network.device)
 
 
 def weights_of(module: nn.Module) -> Tensors:

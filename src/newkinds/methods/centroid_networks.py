@@ -4,47 +4,71 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from newkinds.clustering.sinkhorn import EvenClustering, sinkhorn, sinkhorn_kmeans
 from newkinds.equations import squared_distances
 from newkinds.errors import DataError
-from newkinds.features import device_of, extract_features
+from newkinds.features import extract_features
+from newkinds.images.augment import suited_policy
 from newkinds.images.imageset import ImageSet, group_of
-from newkinds.methods.auxiliary import ViewsTask, started, weights_of
-from newkinds.methods.base import Found, Lesson, Material, Tensors
+from newkinds.methods.auxiliary import ViewsTask, first_network, weights_of
+from newkinds.methods.base import Auxiliary, KnownProblem, Method, Problem, Solution, Tensors
 from newkinds.methods.kmeans import from_centres
-from newkinds.networks import Network, SoftmaxNetwork
+from newkinds.networks import Model, Network, SoftmaxHead
 from newkinds.parallel.processes import from_writer
-from newkinds.pipeline.resolve import episodes_of
 from newkinds.randomness import generator
-from newkinds.settings import Centroids
+from newkinds.settings import CoreSettings, Optimiser, PolicyName
+from newkinds.settings.base import NotNegative
 from newkinds.training import Phase
 
+EPISODES = 10_000  # with fresh weights; the published number
 BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no clusters to speak of
 
 
-def centroid_networks(material: Material) -> Found:
+class Centroids(Optimiser):
+    """Centroid networks: Sinkhorn's assignment in training and in clustering (method centroid-networks)."""
+
+    start: Literal["f", "fresh"] = "f"  # the backbone's first weights; published: "fresh"
+    episode_kinds: int = Field(20, ge=2)  # kinds in an episode; published: those of one alphabet
+    each: int = Field(10, ge=2)  # pictures of each, half of them for the prototype
+    # "auto": the published 10,000 from fresh weights; none from f, which was trained on the known kinds already: more
+    # episodes made its new kinds worse
+    episodes: NotNegative | Literal["auto"] = "auto"
+    halve_every: int = Field(2_000, ge=1)  # episodes after which the learning rate is halved
+    regulariser: float = Field(1.0, gt=0)  # of Sinkhorn's assignment
+    iterations: int = Field(10, ge=1)  # of Sinkhorn in training
+    centre_weight: float = Field(0.1, ge=0)  # of the mean squared distance to the own prototype
+    steps: int = Field(20, ge=1)  # of Sinkhorn k-means
+    first_iterations: int = Field(20, ge=1)  # of Sinkhorn in its first step
+    later_iterations: int = Field(4, ge=1)  # and in the others, which start where the one before ended
+    restarts: int = Field(5, ge=1)  # of Sinkhorn k-means, of which the cheapest is kept; published: 1
+    augmentation: PolicyName = "auto"
+
+
+def centroid_networks(problem: Problem) -> Solution:
     """Train on episodes of known kinds, if any, then cluster the unsorted pictures' features by Sinkhorn k-means.
 
     p(k|i) is Sinkhorn's P, each row divided by its sum; the kind is where P is largest. With the centres c and the
     duals v that is softmax_k(v_k - |z - c_k|^2 / regulariser), in which |z|^2 cancels: a linear layer and a softmax. So
     the network that is returned says the same of these pictures, and of others what P would say with the same v.
     """
-    chosen, seed = material.settings.centroids, material.settings.seed
-    network = _trained(material)
-    features = extract_features(network, material.unsorted, progress=material.progress)
+    chosen, seed = problem.settings.section(Centroids), problem.settings.seed
+    network = _trained(problem)
+    features = extract_features(network, problem.unsorted, progress=problem.progress)
     found = from_writer(
         lambda: sinkhorn_kmeans(
             features,
-            material.kinds,
+            problem.kinds,
             seed=seed,
             regulariser=chosen.regulariser,
             steps=chosen.steps,
@@ -54,21 +78,21 @@ def centroid_networks(material: Material) -> Found:
         )
     )
     sure = float(found.probabilities.max(axis=1).mean())
-    if (sure - 1 / material.kinds) / (1 - 1 / material.kinds) < BLURRED:
-        material.progress.warn(
+    if (sure - 1 / problem.kinds) / (1 - 1 / problem.kinds) < BLURRED:
+        problem.progress.warn(
             f"Sinkhorn k-means tells hardly any kinds apart: the mean probability of the own kind is {sure:.3f}, and "
-            f"1/{material.kinds} would be chance. The features lie closer together than centroids.regulariser = "
+            f"1/{problem.kinds} would be chance. The features lie closer together than centroids.regulariser = "
             f"{chosen.regulariser:g} can tell; try a lower one."
         )
     return replace(
-        from_centres(material, network, features, found.centres),
-        network=as_softmax(network, found, chosen.regulariser),
-        probabilities=found.probabilities.astype(np.float32),
+        from_centres(problem, network, features, found.centres),
+        model=as_softmax(network, found, chosen.regulariser),
+        assignment=problem.assign(found.probabilities.astype(np.float32)),
     )
 
 
-def as_softmax(network: Network, found: EvenClustering, regulariser: float) -> SoftmaxNetwork:
-    """Return log p(k|z) = v_k - |z - c_k|^2 / regulariser, up to what does not hang on k, as a layer behind a network.
+def as_softmax(network: Network, found: EvenClustering, regulariser: float) -> Model:
+    """Return log p(k|z) = v_k - |z - c_k|^2 / regulariser, up to what does not depend on k, as a head of a network.
 
     With m, the mean of the centres: 2 (c_k - m) . z / regulariser + v_k - (|c_k|^2 - |m|^2) / regulariser, in which
     |c_k|^2 - |m|^2 = (c_k - m) . (c_k + m).
@@ -76,11 +100,11 @@ def as_softmax(network: Network, found: EvenClustering, regulariser: float) -> S
     mean = found.centres.mean(axis=0)
     away = found.centres - mean
     bias = found.columns - (away * (found.centres + mean)).sum(axis=1) / regulariser
-    model = SoftmaxNetwork(network, len(away)).to(device_of(network))
+    head = SoftmaxHead(network.feature_dim, len(away))
     with torch.no_grad():
-        model.bottleneck.weight.copy_(torch.from_numpy(2 * away / regulariser))
-        model.bottleneck.bias.copy_(torch.from_numpy(bias))
-    return model.eval()
+        head.bottleneck.weight.copy_(torch.from_numpy(2 * away / regulariser))
+        head.bottleneck.bias.copy_(torch.from_numpy(bias))
+    return Model(network, head).eval()
 
 
 def query_assignment(embeddings: Tensor, support: int, regulariser: float, iterations: int) -> tuple[Tensor, Tensor]:
@@ -171,26 +195,33 @@ class CentroidTask(ViewsTask):
         return {"loss": loss, "likelihood": likelihood, "centre": centre, "accuracy": right}
 
 
-def _trained(material: Material) -> Network:
+def _trained(problem: Problem) -> Network:
     """Return the network, trained on the known kinds unless the run has it; f itself is left as it is."""
-    network = copy.deepcopy(material.network)
+    network = copy.deepcopy(problem.network)
     if network.has_weights:
-        network.load_state_dict(material.keep("centroids", lambda: learn_centroids(material)))
+        network.load_state_dict(problem.keep("centroids", lambda: learn_centroids(problem)))
     return network
 
 
-def learn_centroids(lesson: Lesson) -> Tensors:
+def learn_centroids(problem: KnownProblem) -> Tensors:
     """Train f, or a network with fresh weights, on episodes of the known kinds and return its weights.
 
     By default f has none of them, and is returned as it is; so is a network without weights.
     """
-    chosen, seed = lesson.settings.centroids, lesson.settings.seed
-    network = started(lesson.network, chosen.start, seed)
+    chosen, seed = problem.settings.section(Centroids), problem.settings.seed
+    network = first_network(problem.network, chosen.start, seed)
     if episodes_of(chosen) and network.has_weights:
-        _check_episodes(lesson.known, chosen)
-        task = CentroidTask(network, lesson.known, chosen, seed)
-        lesson.train(task, task.phase())
+        _check_episodes(problem.known, chosen)
+        task = CentroidTask(network, problem.known, chosen, seed)
+        problem.train(task, task.phase())
     return weights_of(network)
+
+
+def episodes_of(settings: Centroids) -> int:
+    """Return how many episodes of known kinds the network is trained on, where "auto" depends on the start."""
+    if settings.episodes != "auto":
+        return settings.episodes
+    return EPISODES if settings.start == "fresh" else 0
 
 
 def _check_episodes(known: ImageSet, chosen: Centroids) -> None:
@@ -208,3 +239,22 @@ def _check_episodes(known: ImageSet, chosen: Centroids) -> None:
             if counts[smallest] > 1
             else "Give more pictures of it, or leave that kind out.",
         )
+
+
+def _resolve(settings: CoreSettings, known: ImageSet) -> Mapping[str, Any]:
+    chosen = settings.section(Centroids)
+    return {
+        "centroids.episodes": episodes_of(chosen),
+        "centroids.augmentation": suited_policy(chosen.augmentation, known),
+    }
+
+
+METHOD = Method(
+    "centroid-networks",
+    "Sinkhorn k-means on features trained for it, kinds of equal size (Huang et al. 2019)",
+    centroid_networks,
+    {"centroids": Centroids},
+    stages={"centroids": "Loss of centroid networks"},
+    auxiliary=Auxiliary("centroids", learn_centroids),
+    resolve=_resolve,
+)

@@ -3,47 +3,64 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 
 from newkinds.clustering import kmeans
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
-from newkinds.features import apply, as_input, device_of, extract_features
+from newkinds.features import as_input, extract_features, model_outputs
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Found, Material
+from newkinds.methods.base import Method, Problem, Solution
+from newkinds.methods.dtc.settings import Discover
 from newkinds.methods.dtc.task import ClusteringTask
-from newkinds.networks import ClusteringNetwork, Network, build_network
+from newkinds.networks import Network, build_network
 from newkinds.networks.backbones import Encoder
 from newkinds.parallel.processes import from_writer
 from newkinds.randomness import one_thread, seeded_torch, uniforms
-from newkinds.settings import Dec, Discover
+from newkinds.settings import Optimiser
 from newkinds.start import Start
 from newkinds.training import Phase, Task
 
 MOST_LAYERS, WIDEST = 9, 99_999  # what the name of an encoder can say
 
 
-def dec(material: Material) -> Found:
+class Dec(Optimiser):
+    """Deep embedded clustering, without labels (method dec)."""
+
+    optimiser: Literal["sgd", "adam"] = "adam"  # published: SGD, at .1 for the autoencoder and .01 for clustering
+    widths: tuple[int, ...] = (500, 500, 2000, 10)  # of the encoder's layers; the decoder's are the same backwards
+    batch_size: int = Field(256, ge=2)
+    autoencoder_epochs: int = Field(100, ge=0)  # of reconstruction
+    noise: float = Field(0.2, ge=0, lt=1)  # share of the inputs set to 0 while the autoencoder is trained
+    epochs: int = Field(100, ge=0)  # of clustering, at most
+    learning_rate: float = Field(1e-3, gt=0)
+    update_every: int = Field(1, ge=1)  # epochs between two targets
+    settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes at the end; 0: go on
+    restarts: int = Field(20, ge=1)  # of k-means for the first centres
+
+
+def dec(problem: Problem) -> Solution:
     """Train an autoencoder on the unsorted pictures, and its encoder to be surer of the clusters of its codes.
 
     Published, the autoencoder is trained layer by layer and then as a whole, for very long and by SGD; here as a whole
     from the start, by the optimiser of the settings.
     """
-    chosen, seed, images = material.settings.dec, material.settings.seed, material.unsorted
-    encoder = _trained_encoder(material)
-    codes = extract_features(encoder, images, progress=material.progress)
-    start = from_writer(lambda: _start(codes, material.kinds, chosen.restarts, seed))
-    task = DecTask(encoder, start, images, _as_discovery(chosen), seed, material.truth)
-    material.train(task, Phase("main", chosen.epochs, chosen))
-    probabilities = task.predict().numpy()
-    assert isinstance(task.module, ClusteringNetwork)
-    model = task.module.float().eval()
-    return Found(model, probabilities, apply(model, images, call=model.embed))
+    chosen, seed, images = problem.settings.section(Dec), problem.settings.seed, problem.unsorted
+    encoder = _trained_encoder(problem)
+    codes = extract_features(encoder, images, progress=problem.progress)
+    start = from_writer(lambda: _start(codes, problem.kinds, chosen.restarts, seed))
+    task = DecTask(encoder, start, images, _as_discovery(chosen), seed, problem.truth)
+    problem.train(task, Phase("main", chosen.epochs, chosen))
+    said = model_outputs(task.model, images)
+    p = torch.from_numpy(said.log_p).exp().numpy()
+    return Solution(problem.assign(p), said.embedding, model=task.model.float().eval(), features=said.features)
 
 
 class Autoencoder(nn.Module):
@@ -54,7 +71,7 @@ class Autoencoder(nn.Module):
         self.encoder = encoder
         inputs = encoder.channels * encoder.size**2
         with seeded_torch(seed, "decoder"):
-            self.decoder = Encoder(widths[-1], [*widths[-2::-1], inputs])
+            self.decoder = Encoder(widths[-1], [*widths[-2::-1], inputs]).to(encoder.device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the code says of the inputs, (B, inputs)."""
@@ -98,7 +115,7 @@ class AutoencoderTask(Task):
         return {"loss": F.mse_loss(outputs, self.autoencoder.wanted(self._pictures(items)))}
 
     def _pictures(self, items: NDArray[np.int64]) -> Tensor:
-        return as_input(self.images.pixels[items], device_of(self.module))
+        return as_input(self.images.pixels[items], self.autoencoder.encoder.device)
 
 
 class DecTask(ClusteringTask):
@@ -117,13 +134,12 @@ class DecTask(ClusteringTask):
         truth: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(encoder, start, images, settings, seed, truth)
-        assert isinstance(self.module, ClusteringNetwork)
-        self.module.bottleneck.requires_grad_(False)
+        self.head.bottleneck.requires_grad_(False)
 
 
-def _trained_encoder(material: Material) -> Network:
+def _trained_encoder(problem: Problem) -> Network:
     """Return the encoder of the autoencoder, trained unless the run has it."""
-    chosen, seed, images = material.settings.dec, material.settings.seed, material.unsorted
+    chosen, seed, images = problem.settings.section(Dec), problem.settings.seed, problem.unsorted
     if not 1 <= len(chosen.widths) <= MOST_LAYERS or not all(1 <= width <= WIDEST for width in chosen.widths):
         raise UsageError(
             f"dec.widths = {list(chosen.widths)} make no encoder: 1 to {MOST_LAYERS} layers, each 1 to {WIDEST} wide, "
@@ -131,16 +147,16 @@ def _trained_encoder(material: Material) -> Network:
             hint="Published are dec.widths = [500, 500, 2000, 10].",
         )
     name = "-".join(["encoder", *map(str, chosen.widths)])
-    encoder = build_network(name, images.channels, images.size, seed)
+    encoder = build_network(name, images.channels, images.size, seed).to(problem.network.device)
     normalise(encoder, images)
 
     def make() -> dict[str, Tensor]:
         task = AutoencoderTask(encoder, images, chosen, seed)
-        material.train(task, Phase("main", chosen.autoencoder_epochs, chosen))
+        problem.train(task, Phase("main", chosen.autoencoder_epochs, chosen))
         return encoder.float().state_dict()
 
-    encoder.load_state_dict(material.keep("autoencoder", make))
-    return encoder.to(device_of(material.network))
+    encoder.load_state_dict(problem.keep("autoencoder", make))
+    return encoder
 
 
 def normalise(encoder: Network, images: ImageSet) -> None:
@@ -194,3 +210,14 @@ def _as_discovery(chosen: Dec) -> Discover:
         settled_epochs=chosen.update_every,
         guard="off",
     )
+
+
+METHOD = Method(
+    "dec",
+    "deep embedded clustering, without labels (Xie et al. 2016)",
+    dec,
+    {"dec": Dec},
+    stages={"autoencoder": "Loss of the autoencoder"},
+    assigns="dec",
+    takes_features=lambda settings: False,
+)

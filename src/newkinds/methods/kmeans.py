@@ -2,62 +2,94 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from newkinds.clustering import kmeans
-from newkinds.methods.base import Found, Material
-from newkinds.networks import ClusteringNetwork, Network, build_network
+from newkinds.methods.base import Method, Problem, Solution
+from newkinds.networks import Model, Network, StudentHead, build_network
+from newkinds.settings import CoreSettings, Section
 from newkinds.start import embedded_start
 
 
-def plain_kmeans(material: Material) -> Found:
+class KMeans(Section):
+    """Plain and constrained k-means (methods kmeans and constrained-kmeans)."""
+
+    on: Literal["features", "pixels"] = "features"
+    restarts: int = Field(20, ge=1)
+
+
+def plain_kmeans(problem: Problem) -> Solution:
     """Cluster the unsorted pictures alone."""
-    chosen = material.settings.kmeans
-    points = material.points(chosen.on)
-    found = kmeans(points, material.kinds, seed=material.settings.seed, restarts=chosen.restarts)
-    return from_centres(material, on_network(material, chosen.on), points, found.centres)
+    chosen = problem.settings.section(KMeans)
+    points = problem.points(chosen.on)
+    found = kmeans(points, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts)
+    return from_centres(problem, on_network(problem, chosen.on), points, found.centres)
 
 
-def constrained_kmeans(material: Material) -> Found:
+def constrained_kmeans(problem: Problem) -> Solution:
     """Cluster unsorted and known pictures together, the known ones forced to their kinds' clusters.
 
     The paper's assumption that unsorted pictures are of new kinds only holds here, too: at the end each goes to the
     nearest of the new kinds' centres.
     """
-    assert material.known.labels is not None
-    chosen, classes = material.settings.kmeans, len(material.known.classes)
-    points = material.points(chosen.on)
-    everyone = np.concatenate([material.known_points(chosen.on), points])
-    anchors = np.concatenate([material.known.labels, np.full(len(points), -1, dtype=np.int64)])
+    assert problem.known.labels is not None
+    chosen, classes = problem.settings.section(KMeans), len(problem.known.classes)
+    points = problem.points(chosen.on)
+    everyone = np.concatenate([problem.known_points(chosen.on), points])
+    anchors = np.concatenate([problem.known.labels, np.full(len(points), -1, dtype=np.int64)])
     found = kmeans(
-        everyone, classes + material.kinds, seed=material.settings.seed, anchors=anchors, restarts=chosen.restarts
+        everyone, classes + problem.kinds, seed=problem.settings.seed, anchors=anchors, restarts=chosen.restarts
     )
-    return from_centres(material, on_network(material, chosen.on), points, found.centres[classes:])
+    return from_centres(problem, on_network(problem, chosen.on), points, found.centres[classes:])
 
 
-def on_network(material: Material, on: str) -> Network:
+def on_network(problem: Problem, on: str) -> Network:
     """Return the network whose features are clustered: f, or the pixels themselves."""
-    images = material.unsorted
+    images = problem.unsorted
     if on == "features" or images.is_embedding:
-        return material.network
-    return build_network("pixels", images.channels, images.size, seed=0)
+        return problem.network
+    return build_network("pixels", images.channels, images.size, seed=0).to(problem.network.device)
 
 
 def from_centres(
-    material: Material, network: Network, points: NDArray[np.float32], centres: NDArray[np.float64]
-) -> Found:
-    """Return what centres (K, d) among the features of a network say: the nearest one is the kind.
+    problem: Problem, network: Network, points: NDArray[np.float32], centres: NDArray[np.float64]
+) -> Solution:
+    """Return what centres (K, d) among the features (N, d) of a network say: the nearest one is the kind.
 
     Only what lies in the span of the centres tells which is nearest: the bottleneck keeps that. Eq. 1 makes
     probabilities of the distances, at a scale that the settings of the start of DTC say.
     """
-    start = embedded_start(points, centres, material.settings.initialise)
-    model = ClusteringNetwork(network, *start.centres.shape)
-    with torch.no_grad():
-        model.bottleneck.weight.copy_(torch.from_numpy(start.weight))
-        model.bottleneck.bias.copy_(torch.from_numpy(start.bias))
-        model.centres.copy_(torch.from_numpy(start.centres))
+    start = embedded_start(points, centres, problem.settings.initialise)
+    head = StudentHead(network.feature_dim, *start.centres.shape)
+    start.into(head)
     embedding = points @ start.weight.T + start.bias
-    return Found(model.eval(), start.probabilities, embedding.astype(np.float32))
+    return Solution(
+        problem.assign(start.probabilities),
+        embedding.astype(np.float32),
+        model=Model(network, head).eval(),
+        features=points,
+    )
+
+
+def _on_features(settings: CoreSettings) -> bool:
+    return settings.section(KMeans).on == "features"
+
+
+PLAIN = Method(
+    "kmeans",
+    "k-means on f's features, or on pixels (kmeans.on)",
+    plain_kmeans,
+    {"kmeans": KMeans},
+    takes_features=_on_features,
+)
+CONSTRAINED = Method(
+    "constrained-kmeans",
+    "k-means with the known pictures in clusters of their own",
+    constrained_kmeans,
+    {"kmeans": KMeans},
+    takes_features=_on_features,
+)

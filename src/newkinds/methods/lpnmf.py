@@ -25,20 +25,21 @@ the update of U never raises it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from pydantic import Field
 from sklearn.neighbors import kneighbors_graph
 
 from newkinds.clustering import kmeans
 from newkinds.clustering.lloyd import floats
 from newkinds.clustering.threads import Threads
 from newkinds.errors import DataError
-from newkinds.methods.base import Found, Material, one_hot
+from newkinds.methods.base import Method, Problem, Solution
 from newkinds.randomness import key, one_thread
-from newkinds.settings import Lpnmf
+from newkinds.settings import Section
 
 BLOCK, COLUMNS = 2**19, 32  # entries of X looked at together; columns of V solved for together
 LEAST = 1e-12  # of a membership: its logarithm is needed
@@ -62,11 +63,23 @@ class Factors:
     value: float
 
 
-def lpnmf_method(material: Material) -> Found:
+class Lpnmf(Section):
+    """Locality preserving non-negative matrix factorisation (method lpnmf)."""
+
+    on: Literal["features", "pixels"] = "features"
+    neighbours: int = Field(5, ge=1)  # of each picture in the graph
+    weight: float = Field(100.0, ge=0)  # of the graph's term, lambda
+    restarts: int = Field(10, ge=1)
+    first_iterations: int = Field(10, ge=1)  # of each restart; the best is iterated further
+    max_iterations: int = Field(500, ge=1)
+    tolerance: float = Field(1e-5, ge=0)  # relative change of the objective that ends it
+
+
+def lpnmf_method(problem: Problem) -> Solution:
     """Cluster the memberships of the unsorted pictures; there is no model for other pictures."""
-    chosen = material.settings.lpnmf
-    labels, memberships = lpnmf(material.points(chosen.on), material.kinds, chosen, material.settings.seed)
-    return Found(None, one_hot(labels, material.kinds), memberships.astype(np.float32))
+    chosen = problem.settings.section(Lpnmf)
+    labels, memberships = lpnmf(problem.points(chosen.on), problem.kinds, chosen, problem.settings.seed)
+    return Solution(problem.certain(labels), memberships.astype(np.float32))
 
 
 def lpnmf(points: NDArray[Any], kinds: int, settings: Lpnmf, seed: int) -> tuple[NDArray[np.int64], Floats]:
@@ -75,7 +88,7 @@ def lpnmf(points: NDArray[Any], kinds: int, settings: Lpnmf, seed: int) -> tuple
     Each restart begins with a k-means of its own; the best after a few iterations goes on.
     """
     x, threads = scaled(floats(points).numpy()), Threads()
-    problem = Problem(x, laplacian(x, settings.neighbours), settings.weight, threads)
+    problem = Factorisation(x, laplacian(x, settings.neighbours), settings.weight, threads)
     best = None
     for number in range(settings.restarts):
         u, v = start(x, kinds, key(seed, "lpnmf", number))
@@ -124,7 +137,7 @@ def start(x: NDArray[Any], kinds: int, seed: int) -> tuple[Floats, Floats]:
     return len(u) * u / u.sum(axis=0), v
 
 
-class Problem:
+class Factorisation:
     """What is to be factorised: X (N, d) with rows of the sum d, the Laplacian (N, N) and its weight lambda.
 
     Products are in the precision of X, sums in float64. threads: what the work is spread over, once they are entered.
@@ -213,3 +226,12 @@ def _pieces(number: int, size: int) -> list[slice]:
 def _quotient(above: Floats, below: Floats) -> Floats:
     """Return above / below; 0 for a column that has nothing left."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+METHOD = Method(
+    "lpnmf",
+    "locality preserving non-negative matrix factorisation (Cai et al. 2009)",
+    lpnmf_method,
+    {"lpnmf": Lpnmf},
+    takes_features=lambda settings: settings.section(Lpnmf).on == "features",
+)

@@ -11,29 +11,40 @@ vectors of Z D^-1/2, which is thin and sparse.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
+from pydantic import Field
 
 from newkinds.clustering import kmeans
 from newkinds.clustering.lloyd import floats
-from newkinds.methods.base import Found, Material, one_hot
+from newkinds.methods.base import Method, Problem, Solution
 from newkinds.randomness import generator, key, one_thread
-from newkinds.settings import Lsc
+from newkinds.settings import Section
 
 LANDMARK_ITERATIONS = 5  # of the k-means that finds landmarks; the published number
 BLOCK = 2**21  # distances held at a time
 NOTHING = 1e-10  # eigenvalues of W, and lengths of rows, below this are rounding
 
 
-def lsc_method(material: Material) -> Found:
+class Lsc(Section):
+    """Landmark spectral clustering (method lsc)."""
+
+    on: Literal["features", "pixels"] = "features"
+    landmarks: int = Field(1000, ge=2)  # at most half of the pictures
+    choose: Literal["kmeans", "random"] = "kmeans"  # how landmarks are found
+    nearest: int = Field(5, ge=2)  # landmarks of each picture
+    restarts: int = Field(10, ge=1)  # of the last k-means
+
+
+def lsc_method(problem: Problem) -> Solution:
     """Cluster the unsorted pictures by the eigenvectors of their affinity; there is no model for other pictures."""
-    chosen = material.settings.lsc
-    labels, embedding = lsc(material.points(chosen.on), material.kinds, chosen, material.settings.seed)
-    return Found(None, one_hot(labels, material.kinds), embedding.astype(np.float32))
+    chosen = problem.settings.section(Lsc)
+    labels, embedding = lsc(problem.points(chosen.on), problem.kinds, chosen, problem.settings.seed)
+    return Solution(problem.certain(labels), embedding.astype(np.float32))
 
 
 def lsc(points: NDArray[Any], kinds: int, settings: Lsc, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -110,3 +121,12 @@ def spectral_embedding(weights: scipy.sparse.csr_matrix, width: int) -> NDArray[
         embedding[:, : len(kept)] = scaled @ (vectors[:, kept] / np.sqrt(values[kept]))
     lengths: NDArray[np.float64] = np.linalg.norm(embedding, axis=1, keepdims=True)
     return embedding / np.where(lengths > NOTHING, lengths, 1)
+
+
+METHOD = Method(
+    "lsc",
+    "landmark spectral clustering (Chen and Cai 2011)",
+    lsc_method,
+    {"lsc": Lsc},
+    takes_features=lambda settings: settings.section(Lsc).on == "features",
+)

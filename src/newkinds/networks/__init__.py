@@ -2,16 +2,20 @@
 
 from newkinds.networks.catalogue import NETWORKS, UNTRAINED, default_network
 from newkinds.networks.foreign import FOREIGN, Foreign, is_foreign, open_foreign
-from newkinds.networks.network import ClusteringNetwork, Network, SoftmaxNetwork, bfloat16, build_network
+from newkinds.networks.heads import Head, Model, Outputs, SoftmaxHead, StudentHead
+from newkinds.networks.network import Network, bfloat16, build_network
 
 __all__ = [
     "FOREIGN",
     "NETWORKS",
     "UNTRAINED",
-    "ClusteringNetwork",
     "Foreign",
+    "Head",
+    "Model",
     "Network",
-    "SoftmaxNetwork",
+    "Outputs",
+    "SoftmaxHead",
+    "StudentHead",
     "bfloat16",
     "build_network",
     "default_network",

@@ -1,46 +1,19 @@
-"""Networks as safetensors: tensors and a line of JSON, no code."""
+"""Networks and models as files: safetensors that say what they are the weights of."""
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from newkinds.errors import DataError, UsageError
-from newkinds.networks import ClusteringNetwork, Foreign, Network, SoftmaxNetwork, build_network, is_foreign
-from newkinds.networks.foreign import check_admitted
-
-
-def to_bytes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
-    """Return tensors and what is to be said about them as the bytes of a safetensors file.
-
-    Equal tensors and words give equal bytes: names are sorted.
-    """
-    plain = {name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}
-    return safetensors.torch.save(plain, metadata={"newkinds": json.dumps(about, sort_keys=True)})
-
-
-def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the words of a safetensors file; `where` is its name in an error."""
-    try:
-        tensors = safetensors.torch.load(data)
-        (length,) = struct.unpack("<Q", data[:8])
-        about = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("newkinds", "{}"))
-        if not isinstance(about, dict):
-            raise ValueError("its words are no table")
-    except (SafetensorError, struct.error, ValueError, KeyError, AttributeError) as error:
-        raise DataError(
-            f"{where} is not a safetensors file ({type(error).__name__}: {error}).",
-            hint="Give the network.safetensors of a run; other formats can run code when they are opened.",
-        ) from None
-    return tensors, about
+from newkinds.networks.foreign import Foreign, check_admitted, is_foreign
+from newkinds.networks.heads import Head, Model
+from newkinds.networks.network import Network, build_network
+from newkinds.tensors import from_bytes, read_bytes, to_bytes
 
 
 def network_to_bytes(network: Network, **about: Any) -> bytes:
@@ -71,14 +44,6 @@ def read_network(path: Path, admitted: str | None = None) -> tuple[Network, dict
     return network_from_bytes(read_bytes(path), str(path), admitted)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return what a file of weights holds."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"The weights {path} cannot be read: {error.strerror}.", hint="Check the path.") from None
-
-
 def is_plain(data: bytes, where: str) -> bool:
     """Return whether a safetensors file is a state dict alone, without words on its network."""
     return not from_bytes(data, where)[1]
@@ -101,29 +66,33 @@ def load_plain(network: Network, data: bytes, where: str) -> bool:
     return False
 
 
-def clustering_to_bytes(model: ClusteringNetwork | SoftmaxNetwork, extra: Mapping[str, Tensor], **about: Any) -> bytes:
-    """Return f and what tells the kinds by its features as bytes, beside `extra` tensors that belong to them."""
+def model_to_bytes(model: Model, extra: Mapping[str, Tensor], **about: Any) -> bytes:
+    """Return a model as bytes, beside `extra` tensors that belong to it."""
     tensors = {f"model.{name}": value for name, value in _untied(model.state_dict()).items()}
     tensors |= {f"extra.{name}": value for name, value in extra.items()}
-    words = {**_shape(model.network), "kinds": model.kinds, **about}
-    if isinstance(model, ClusteringNetwork):  # otherwise a softmax, which has neither
-        words |= {"width": model.centres.shape[1], "alpha": model.alpha}
-    return to_bytes(tensors, words)
+    return to_bytes(tensors, {**_shape(model.network), "head": model.head.name, **model.head.about(), **about})
 
 
-def clustering_from_bytes(
-    data: bytes, where: str, admitted: str | None = None
-) -> tuple[ClusteringNetwork | SoftmaxNetwork, dict[str, Tensor], dict[str, Any]]:
-    """Return f with what tells the kinds by its features, the extra tensors, and what was said about them.
+def model_from_bytes(
+    data: bytes, where: str, heads: Mapping[str, type[Head]], admitted: str | None = None
+) -> tuple[Model, dict[str, Tensor], dict[str, Any]]:
+    """Return a model in eval mode, the extra tensors, and what was said about them.
 
-    admitted: the network that the user named, if any; see `network_from_bytes`.
+    heads: those that may be built, by name. admitted: the network that the user named, if any; see
+    `network_from_bytes`.
     """
     tensors, about = from_bytes(data, where)
-    _check_about(about, where, {"network", "channels", "size", "kinds"})
+    _check_about(about, where, {"network", "channels", "size", "head"})
     network = _described(about, where, admitted)
-    model: ClusteringNetwork | SoftmaxNetwork = SoftmaxNetwork(network, about["kinds"])
-    if "alpha" in about:
-        model = ClusteringNetwork(network, about["kinds"], about["width"], about["alpha"])
+    try:
+        head = heads[about["head"]].build(network.feature_dim, about)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{where} does not describe a head that this version has ({', '.join(heads)}): "
+            f"{type(error).__name__}: {error}.",
+            hint="Run `newkinds discover` again.",
+        ) from None
+    model = Model(network, head)
     _load(model, _part(tensors, "model."), where)
     return model.eval(), _part(tensors, "extra."), about
 

@@ -1,4 +1,4 @@
-"""Whole networks: f with its input normalisation, and f with the bottleneck and the centres behind it."""
+"""f, the feature extractor: a backbone with its input normalisation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newkinds.equations import log_assignment
 from newkinds.networks.backbones import Backbone
 from newkinds.networks.catalogue import build_backbone
 from newkinds.networks.foreign import Foreign, is_foreign, open_foreign
@@ -55,6 +54,11 @@ class Network(nn.Module):
     def feature_dim(self) -> int:
         """The width of the features."""
         return self.backbone.feature_dim
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.mean.device
 
     @property
     def has_weights(self) -> bool:
@@ -110,59 +114,6 @@ def bfloat16(module: nn.Module, wanted: bool = True) -> Iterator[None]:
     finally:
         for network in networks:
             network.in_bfloat16 = False
-
-
-class ClusteringNetwork(nn.Module):
-    """f with the bottleneck (A, b) and the centres U: pictures to log p(k|i).
-
-    The bottleneck maps features (B, d) to (B, c); the centres are (K, c).
-    """
-
-    def __init__(self, network: Network, kinds: int, width: int, alpha: float = 1.0) -> None:
-        super().__init__()
-        self.network = network
-        with seeded_torch(0, "bottleneck"):  # only to leave torch's global generator alone: the start replaces it
-            self.bottleneck = nn.Linear(network.feature_dim, width)
-        self.centres = nn.Parameter(torch.zeros(kinds, width))
-        self.alpha = alpha
-
-    @property
-    def kinds(self) -> int:
-        """How many kinds there are."""
-        return len(self.centres)
-
-    def embed(self, x: Tensor) -> Tensor:
-        """Return the embeddings z (B, c): f and the bottleneck."""
-        embedding: Tensor = self.bottleneck(self.network(x))
-        return embedding
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return log p(k|i), float32 (B, K) (Eq. 1)."""
-        return log_assignment(self.embed(x), self.centres, self.alpha)
-
-
-class SoftmaxNetwork(nn.Module):
-    """f with a linear layer and a softmax behind it: pictures to log p(k|i)."""
-
-    def __init__(self, network: Network, kinds: int) -> None:
-        super().__init__()
-        self.network = network
-        with seeded_torch(0, "bottleneck"):  # only to leave torch's global generator alone
-            self.bottleneck = nn.Linear(network.feature_dim, kinds)
-
-    @property
-    def kinds(self) -> int:
-        """How many kinds there are."""
-        return self.bottleneck.out_features
-
-    def embed(self, x: Tensor) -> Tensor:
-        """Return the logits (B, K)."""
-        logits: Tensor = self.bottleneck(self.network(x))
-        return logits
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return log p(k|i), float32 (B, K)."""
-        return torch.log_softmax(self.embed(x), dim=1)
 
 
 def build_network(

@@ -8,11 +8,12 @@ from newkinds.errors import UsageError
 from newkinds.files import digest
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Foreign, Network, build_network, is_foreign, open_foreign
-from newkinds.networks.files import is_plain, load_plain, network_from_bytes, network_to_bytes, read_bytes
-from newkinds.settings import Settings
+from newkinds.networks.files import is_plain, load_plain, network_from_bytes, network_to_bytes
+from newkinds.settings import CoreSettings
+from newkinds.tensors import read_bytes
 
 
-def open_given(settings: Settings, weights: Path | None) -> Foreign | None:
+def open_given(settings: CoreSettings, weights: Path | None) -> Foreign | None:
     """Return the network from elsewhere that the settings name, before any picture is opened, or None.
 
     Importing it is right: settings hold what the user named, `combine` has refused what only a file named.
@@ -22,7 +23,7 @@ def open_given(settings: Settings, weights: Path | None) -> Foreign | None:
     return open_foreign(settings.network, admitted=settings.network, seed=settings.seed, pretrained=weights is None)
 
 
-def largest_side(settings: Settings, foreign: Foreign | None) -> int:
+def largest_side(settings: CoreSettings, foreign: Foreign | None) -> int:
     """Return the side that large pictures are decoded to: at least what f takes, where that is known already."""
     side = settings.network_size
     if side == "auto":
@@ -30,7 +31,9 @@ def largest_side(settings: Settings, foreign: Foreign | None) -> int:
     return max(side, settings.images.largest)
 
 
-def given_network(settings: Settings, known: ImageSet, weights: Path | None, foreign: Foreign | None) -> Network | None:
+def given_network(
+    settings: CoreSettings, known: ImageSet, weights: Path | None, foreign: Foreign | None
+) -> Network | None:
     """Return f for pictures like the known ones where it is given, or None where it is to be trained."""
     if foreign is not None and known.is_embedding:
         raise UsageError(f"The network {foreign.name!r} does not take ready-made embeddings.", hint="Leave it out.")

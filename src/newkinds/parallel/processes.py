@@ -24,7 +24,7 @@ from newkinds.errors import UsageError
 T = TypeVar("T")
 
 
-def make_accelerator() -> Accelerator:
+def make_accelerator(device: str | None = None) -> Accelerator:
     """Return the accelerator of this process, which joins the others that torchrun has started, if any.
 
     A process that waits while another counts kinds or draws the page may wait long.

@@ -1,4 +1,4 @@
-"""What is learnt from the known kinds alone: f, and the lessons that methods take beside it."""
+"""What is learnt from the known kinds alone: f, and the auxiliary networks of methods."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from accelerate import Accelerator
 from newkinds.errors import DataError, unknown_name
 from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Lesson, Tensors
-from newkinds.methods.registry import LESSONS
+from newkinds.methods.base import KnownProblem, Tensors
+from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import UNTRAINED, Network
-from newkinds.networks.files import from_bytes, network_from_bytes, network_to_bytes, read_bytes, to_bytes
+from newkinds.networks.files import network_from_bytes, network_to_bytes
 from newkinds.networks.sources import digest_of_given, given_network, open_given
 from newkinds.parallel.processes import make_accelerator
-from newkinds.pipeline.resolve import resolved, why_loss
+from newkinds.pipeline.resolve import resolved
 from newkinds.pretrain.pretraining import pretrain
+from newkinds.pretrain.resolve import why_loss
 from newkinds.progress import QUIET, Progress
-from newkinds.runs import RunFolder
-from newkinds.settings import Settings
-
-NETWORK = "network.safetensors"
+from newkinds.runs import RunFolder, names
+from newkinds.settings import CoreSettings
+from newkinds.tensors import from_bytes, read_bytes, to_bytes
 
 
 def pretrained(
     run: RunFolder,
     known: ImageSet,
-    settings: Settings,
+    settings: CoreSettings,
     accelerator: Accelerator,
     why: str,
     progress: Progress = QUIET,
@@ -41,7 +41,7 @@ def pretrained(
 
     start: what its training goes on from.
     """
-    if not run.has(NETWORK):
+    if not run.has(names.NETWORK):
         if settings.network not in UNTRAINED:
             progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
         found = pretrain(
@@ -62,10 +62,10 @@ def pretrained(
             told |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
             told |= {"epochs": found.epochs, "seed": settings.seed}
             told |= {} if start is None else {"after": run.data["weights"]}
-        run.put(NETWORK, network_to_bytes(found.network, **told))
+        run.put(names.NETWORK, network_to_bytes(found.network, **told))
         run.sync()
-    where = str(run.path / NETWORK)
-    network, told = network_from_bytes(run.get(NETWORK), where, admitted=settings.network)
+    where = str(run.path / names.NETWORK)
+    network, told = network_from_bytes(run.get(names.NETWORK), where, admitted=settings.network)
     for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
         if measure in told:
             progress.say(
@@ -76,36 +76,47 @@ def pretrained(
 
 
 def pretrain_run(
-    known: ImageSet, out: Path, settings: Settings, weights: Path | None = None, progress: Progress = QUIET
+    known: ImageSet,
+    out: Path,
+    settings: CoreSettings,
+    weights: Path | None = None,
+    progress: Progress = QUIET,
+    device: str | None = None,
 ) -> Path:
     """Train f on the known kinds in a run folder of its own, and return the file of its weights.
 
     weights: a file of f that goes on learning.
     """
-    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator, given):
+    with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
         start = None if weights is None else given
         pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
         run.checkpoints().clear()
-        return run.path / NETWORK
+        return run.path / names.NETWORK
 
 
-def lesson_run(
-    known: ImageSet, out: Path, name: str, settings: Settings, weights: Path | None, progress: Progress = QUIET
+def auxiliary_run(
+    known: ImageSet,
+    out: Path,
+    name: str,
+    settings: CoreSettings,
+    weights: Path | None,
+    progress: Progress = QUIET,
+    device: str | None = None,
 ) -> Path:
-    """Learn one of LESSONS from the known kinds in a run folder of its own, and return the file of what was learnt.
+    """Learn an auxiliary network from the known kinds in a run folder of its own, and return the file of its weights.
 
     f is that of `weights`, or one that is trained already, or is trained in the same folder first.
     """
-    with _on_known(known, out, settings, weights, progress) as (run, settings, accelerator, given):
-        if given is not None and not run.has(NETWORK):
-            run.put(NETWORK, network_to_bytes(given))
+    with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
+        if given is not None and not run.has(names.NETWORK):
+            run.put(names.NETWORK, network_to_bytes(given))
             run.sync()
         network = pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
-        file = f"model/{name}.safetensors"
+        file = names.auxiliary(name)
         if not run.has(file):
             checkpoints = run.checkpoints()
-            lesson = Lesson(network, known, settings, accelerator, checkpoints, run.log, progress)
-            run.put(file, to_bytes(LESSONS[name](lesson), _about_lesson(name, known, settings)))
+            problem = KnownProblem(network, known, settings, accelerator, checkpoints, run.log, progress)
+            run.put(file, to_bytes(AUXILIARIES[name].learn(problem), _about_auxiliary(name, known, settings)))
             run.sync()
             checkpoints.clear()
         return run.path / file
@@ -113,11 +124,16 @@ def lesson_run(
 
 @contextmanager
 def _on_known(
-    known: ImageSet, out: Path, settings: Settings, weights: Path | None, progress: Progress
-) -> Iterator[tuple[RunFolder, Settings, Accelerator, Network | None]]:
+    known: ImageSet,
+    out: Path,
+    settings: CoreSettings,
+    weights: Path | None,
+    progress: Progress,
+    device: str | None,
+) -> Iterator[tuple[RunFolder, CoreSettings, Accelerator, Network | None]]:
     """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
     check_known(known)
-    accelerator = make_accelerator()
+    accelerator = make_accelerator(device)
     given = given_network(settings, known, weights, open_given(settings, weights))
     settings = resolved(settings, known, given, accelerator.device.type != "cpu")
     data = {"known": about(known), "weights": digest_of_given(given, weights)}
@@ -129,12 +145,12 @@ def _on_known(
         run.close()
 
 
-def read_lesson(file: Path, name: str, known: ImageSet, settings: Settings) -> Tensors:
-    """Return what `lesson_run` left in a file, unless it is of something else; settings: without "auto"."""
-    if name not in LESSONS:
-        raise unknown_name("lesson", name, LESSONS)
+def read_auxiliary(file: Path, name: str, known: ImageSet, settings: CoreSettings) -> Tensors:
+    """Return what `auxiliary_run` left in a file, unless it is of something else; settings: without "auto"."""
+    if name not in AUXILIARIES:
+        raise unknown_name("auxiliary network", name, AUXILIARIES)
     tensors, told = from_bytes(read_bytes(file), str(file))
-    wanted = _about_lesson(name, known, settings)
+    wanted = _about_auxiliary(name, known, settings)
     differing = [
         f"{key} is {told[key]!r}, not {value!r}" if key in told else f"it does not say its {key}"
         for key, value in wanted.items()
@@ -142,16 +158,16 @@ def read_lesson(file: Path, name: str, known: ImageSet, settings: Settings) -> T
     ]
     if differing:
         raise DataError(
-            f"{file} is not the lesson {name!r} for these pictures: {'; '.join(differing)}.",
+            f"{file} is not the auxiliary network {name!r} for these pictures: {'; '.join(differing)}.",
             hint="Give the file that was learnt from the same known pictures with the same network, or leave it out.",
         )
     return tensors
 
 
-def _about_lesson(name: str, known: ImageSet, settings: Settings) -> dict[str, Any]:
-    """Return what a lesson's file says of itself: on it hangs whether its weights fit."""
+def _about_auxiliary(name: str, known: ImageSet, settings: CoreSettings) -> dict[str, Any]:
+    """Return what an auxiliary network's file says of itself: on it depends whether its weights fit."""
     shape = {"channels": known.channels, "size": known.size, "network_size": settings.network_size}
-    return {"lesson": name, "network": settings.network, **shape}
+    return {"auxiliary": name, "network": settings.network, **shape}
 
 
 def about(images: ImageSet) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""All stages of a run in order, each kept in the run folder and skipped when it is there."""
+"""All stages of a discovery in order, each kept in the run folder and skipped when it is there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,61 +11,48 @@ import torch
 from numpy.typing import NDArray
 
 from newkinds.count import count_kinds, in_words, probe_kinds
-from newkinds.discovery import Discovery
+from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply, extract_features
 from newkinds.files import digest
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
-from newkinds.methods.base import Material, Moment, Tensors
-from newkinds.methods.dtc import Clustered
+from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network
-from newkinds.networks.files import (
-    clustering_to_bytes,
-    from_bytes,
-    network_to_bytes,
-    to_bytes,
-)
+from newkinds.networks.files import model_to_bytes, network_to_bytes
 from newkinds.networks.sources import digest_of_given, given_network
 from newkinds.parallel.processes import is_writer, make_accelerator
-from newkinds.pipeline.pretraining import NETWORK, about, pretrained, read_lesson
-from newkinds.pipeline.resolve import resolved, why_loss
-from newkinds.predict import MODEL, kinds_csv, prototypes
+from newkinds.pipeline.pretraining import about, pretrained, read_auxiliary
+from newkinds.pipeline.resolve import resolved
+from newkinds.pipeline.scoring import score_run
+from newkinds.predict import prototypes
+from newkinds.pretrain.resolve import why_loss
 from newkinds.progress import QUIET, Progress
 from newkinds.report.count_plot import count_plot
-from newkinds.runs import RunFolder
-from newkinds.runs.results import (
-    CHOICE,
-    EMBEDDING,
-    KNOWN,
-    LAST,
-    LAST_PROBABILITIES,
-    PAGE,
-    PROBABILITIES,
-    put_moment,
-    read_result,
-    report_run,
-    score_run,
-)
-from newkinds.settings import Settings
+from newkinds.report.known_kinds import find_nearest_known
+from newkinds.report.run import report_run
+from newkinds.runs import RunFolder, names
+from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
+from newkinds.settings import CoreSettings
 
 
 class Pipeline:
-    """The stages of one run: pretrain, extract, count, cluster, score, report."""
+    """The stages of one run: pretrain, extract, count, sort, score, report."""
 
     def __init__(
         self,
         known: ImageSet,
         unsorted: ImageSet,
         out: Path,
-        settings: Settings,
+        settings: CoreSettings,
         *,
         weights: Path | None = None,
         foreign: Foreign | None = None,
-        lessons: Mapping[str, Path] | None = None,
+        auxiliary: Mapping[str, Path] | None = None,
         truth: str | Path | None = None,
+        device: str | None = None,
         progress: Progress = QUIET,
     ) -> None:
         check_known(known)
@@ -81,20 +67,24 @@ class Pipeline:
         self.progress = progress
         self.truth = None if truth is None else read_truth(truth, unsorted)
         self.weights = given_network(settings, known, weights, foreign)
-        self.accelerator = make_accelerator()
-        takes_f = settings.kinds == "auto" or METHODS[settings.method].takes_f(settings)
-        self.settings = resolved(settings, known, self.weights, self.accelerator.device.type != "cpu", takes_f)
+        self.accelerator = make_accelerator(device)
+        self.method = METHODS[settings.method]
+        takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
+        fast = self.accelerator.device.type != "cpu"
+        self.settings = resolved(settings, known, self.weights, fast, takes_features)
         self.trained, self.probes = self._split_known()
         data = {
             "known": about(known),
             "unsorted": about(unsorted),
             "weights": digest_of_given(self.weights, weights),
         }
-        self.lessons = {name: read_lesson(file, name, known, self.settings) for name, file in (lessons or {}).items()}
-        if lessons:
-            data["lessons"] = {name: digest(file.read_bytes()) for name, file in lessons.items()}
+        files = auxiliary or {}
+        self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
+        if files:
+            data["auxiliary"] = {name: digest(file.read_bytes()) for name, file in files.items()}
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
+        self._features: dict[str, NDArray[np.float32]] = {}  # what was read or made already
         torch.set_num_threads(self.run.threads)
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
@@ -102,7 +92,7 @@ class Pipeline:
 
         With few known kinds, or none to be counted, f needs them all: then the probes are the same kinds.
         """
-        if self.settings.kinds != "auto" or self._finds_kinds:
+        if self.settings.kinds != "auto" or self._kinds_by_method is not None:
             return self.known, self.known
         chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
         given = self.weights is not None  # f is not trained here: what it was trained on is not known
@@ -113,27 +103,30 @@ class Pipeline:
 
     def network(self) -> Network:
         """Train f on the known kinds, or take it from the run or from the weights given."""
-        if self.weights is not None and not self.run.has(NETWORK):
-            self.run.put(NETWORK, network_to_bytes(self.weights))
+        if self.weights is not None and not self.run.has(names.NETWORK):
+            self.run.put(names.NETWORK, network_to_bytes(self.weights))
             self.run.sync()
         why = why_loss(self.settings.pretrain, self.known)
         return pretrained(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
     def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
-        """Return f's features of a set of pictures."""
-        name = f"features/{which}.npy"
-        if not self.run.has(name):
-            self.run.put_array(name, extract_features(network, images, progress=self.progress))
-            self.run.sync()
-        features: NDArray[np.float32] = self.run.get_array(name)
-        return features
+        """Return f's features of the "unsorted" pictures or of the "probes": made, or read and hashed, once."""
+        if which not in self._features:
+            name = names.features(which)
+            found = self.run.find_array(name)
+            if found is None:
+                found = extract_features(network, images, progress=self.progress)
+                self.run.put_array(name, found)
+                self.run.sync()
+            self._features[which] = found
+        return self._features[which]
 
     def kinds(self, network: Network) -> int:
         """Return the number of kinds to look for: the one asked for, or Algorithm 2's estimate."""
         if self.settings.kinds != "auto":
             return self.settings.kinds
-        if self._finds_kinds:
-            return min(self.settings.pairs.most, len(self.unsorted) // 2)
+        if self._kinds_by_method is not None:
+            return self._kinds_by_method
         k: int = self.count(network)["k"]
         if k < 2:
             raise DataError(
@@ -143,13 +136,13 @@ class Pipeline:
         return k
 
     @property
-    def _finds_kinds(self) -> bool:
-        """Whether the method finds the number of kinds itself, by dropping small ones."""
-        return self.settings.method in ("kcl", "mcl") and self.settings.pairs.unknown == "drop"
+    def _kinds_by_method(self) -> int | None:
+        """How many kinds to look for where the method finds their number itself."""
+        return self.method.finds_kinds(self.settings, len(self.unsorted))
 
     def count(self, network: Network) -> dict[str, Any]:
         """Return what count.json holds, Algorithm 2's estimate, made first if it is not there yet."""
-        if not self.run.has("count.json"):
+        if not self.run.has(names.COUNT):
             probes, unsorted = (
                 self.features(network, "probes", self.probes),
                 self.features(network, "unsorted", self.unsorted),
@@ -157,7 +150,7 @@ class Pipeline:
             if is_writer():
                 self._count(probes, unsorted)
             self.run.sync()
-        count: dict[str, Any] = self.run.get_json("count.json")
+        count: dict[str, Any] = self.run.get_json(names.COUNT)
         self.progress.say(in_words(count))
         for remark in count["remarks"]:
             self.progress.warn(remark)
@@ -181,16 +174,16 @@ class Pipeline:
             )
             values["remarks"] = [*values["remarks"], remark]
         values["probes"] = list(self.probes.classes)
-        self.run.put("count.png", count_plot(values))
-        self.run.put_json("count.json", values)
+        self.run.put(names.COUNT_PLOT, count_plot(values))
+        self.run.put_json(names.COUNT, values)
 
-    def cluster(self, network: Network, kinds: int, *, model: bool = True) -> None:
-        """Run the method and keep its model (if it is wanted), the probabilities and kinds.csv."""
-        if self.run.has("kinds.csv"):
+    def sort(self, network: Network, kinds: int, *, model: bool = True) -> None:
+        """Run the method and keep its model (if it is wanted) and its answer."""
+        if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
-        found = METHODS[self.settings.method].run(
-            Material(
+        found = self.method.run(
+            Problem(
                 network,
                 self.known,
                 self.settings,
@@ -206,53 +199,54 @@ class Pipeline:
                 watch=self._watch,
             )
         )
-        kinds = found.probabilities.shape[1]
-        empty = kinds - len(np.unique(found.kinds))
+        empty = len(found.assignment.columns) - found.assignment.n_kinds
         if empty:
-            self.progress.warn(
-                f"{empty} of {kinds} kinds stayed empty: kinds have merged. Ask for fewer with --kinds, or try a lower "
-                "discover.learning_rate or discover.consistency in a new run folder."
-                if self.settings.method == "dtc"
-                else f"{empty} of {kinds} kinds stayed empty. Ask for fewer with --kinds, or try another --method."
-            )
-        self.run.put_json(KNOWN, list(self.known.classes))
-        words = {"known_classes": list(self.known.classes)}
-        if model and found.network is not None:
-            extra = prototypes(found.network, self.known, self.unsorted, found.kinds)
-            self.run.put(MODEL, clustering_to_bytes(found.network, extra, **words))
-        if isinstance(found, Clustered):
-            self.run.put_json(CHOICE, found.choice.to_dict())
-            if model and found.last is not None:
-                self.run.put(LAST, clustering_to_bytes(found.last, {}, **words))
-                self.run.put_array(LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
-        self.run.put_array(EMBEDDING, found.embedding)
-        self.run.put_array(PROBABILITIES, found.probabilities)
-        columns = [str(kind) for kind in range(kinds)]
-        self.run.put("kinds.csv", kinds_csv(self.unsorted.names, columns, found.probabilities))
+            self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {self.method.advice}")
+        self.run.put_json(names.KNOWN, list(self.known.classes))
+        if model:
+            self._put_models(found)
+        if found.choice is not None:
+            self.run.put_json(names.CHOICE, found.choice.to_dict())
+        self.run.put_array(names.EMBEDDING, found.embedding)
+        put_assignment(self.run, found.assignment)
         self.run.sync()
         checkpoints.clear()
 
-    def _watch(self, moment: Moment) -> None:
-        """Keep a state on the way, for pictures of it."""
-        put_moment(self.run, moment)
+    def _put_models(self, found: Solution) -> None:
+        """Keep what `predict` needs, and what the page says about the known kinds nearby."""
+        words = {"known_classes": list(self.known.classes)}
+        if found.model is not None:
+            assert found.features is not None
+            extra = prototypes(found.model, self.known, found.features, found.assignment.labels)
+            self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
+            near = find_nearest_known(extra, found.model.kinds, found.features)
+            if near is not None:
+                put_tensors(self.run, names.NEAREST_KNOWN, near.to_tensors())
+        if found.last is not None:
+            self.run.put(names.LAST_MODEL, model_to_bytes(found.last, {}, **words))
+            self.run.put_array(names.LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
+
+    def _watch(self, taken: Snapshot) -> None:
+        """Keep a snapshot, for pictures of it."""
+        put_snapshot(self.run, taken)
 
     def _keep(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """Return tensors that the run was given or has under a name, made first if there are none."""
-        if name in self.lessons:
-            return self.lessons[name]
-        file = f"model/{name}.safetensors"
+        if name in self.auxiliary:
+            return self.auxiliary[name]
+        file = names.auxiliary(name)
         if not self.run.has(file):
-            self.run.put(file, to_bytes(make(), {}))
+            put_tensors(self.run, file, make())
             self.run.sync()
-        return from_bytes(self.run.get(file), str(self.run.path / file))[0]
+        return read_tensors(self.run, file)[0]
 
     def score_and_report(self, page: bool) -> None:
         """Score the kinds where the truth is known, and make the page if it is wanted, unless both are there."""
-        name = "scores.json"
-        scored = self.run.has(name) and self.run.get_json(name)["truth"] == list(self.truth or ())
+        kept = read_scores(self.run)
+        scored = kept is not None and kept[2] == (self.truth or ())
         if self.truth is not None and not scored:
-            score_run(self.run, self.truth)
-        if page and (not self.run.has(PAGE) or (self.truth is not None and not scored)):
+            score_run(self.run, self.truth, self._features.get("unsorted"))
+        if page and (not self.run.has(names.PAGE) or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
     def result(self, *, page: bool = True, model: bool = True) -> Discovery:
@@ -260,10 +254,10 @@ class Pipeline:
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
-            self.cluster(network, self.kinds(network), model=model)
+            self.sort(network, self.kinds(network), model=model)
             if is_writer():
                 self.score_and_report(page)
             self.run.sync()
-            return replace(read_result(self.run), network=self.settings.network)
+            return read_discovery(self.run, self.settings.network)
         finally:
             self.run.close()

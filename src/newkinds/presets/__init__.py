@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from newkinds.configure import Settings, make_settings
 from newkinds.datasets import DATASETS
 from newkinds.errors import UsageError, unknown_name
 from newkinds.images.imageset import ImageSet
-from newkinds.settings import Discover, Settings, make_settings, read_toml
+from newkinds.methods.dtc import VARIANTS, Discover
+from newkinds.networks.foreign import check_admitted
+from newkinds.settings import CoreSettings
+from newkinds.settings.files import merge, read_toml
 
 KINDS = ("paper", "authors", "quick")
 TRANSFER = "imagenet-to-cifar10"  # the only preset for two data sets
-VARIANTS: tuple[str, ...] = get_args(Discover.model_fields["variant"].annotation)
 
 _PUBLISHED = Path(__file__).parent / "published" / "methods.toml"
 _OWN = (
@@ -64,7 +67,7 @@ class Preset:
         """The nested values of the files, with the tables for single variants."""
         return {key: value for file in self.files for key, value in read_toml(file).items()}
 
-    def settings(self, variant: str | None = None) -> Settings:
+    def settings(self, variant: str | None = None) -> CoreSettings:
         """Return the settings for a variant; None: the one that the file names."""
         return make_settings(layered([self.values], variant))
 
@@ -154,7 +157,7 @@ def _said_variant(layers: Sequence[Mapping[str, Any]]) -> str:
         section = layer.get("discover")
         if isinstance(section, Mapping) and "variant" in section:
             return str(section["variant"])
-    return Settings().discover.variant
+    return Settings().section(Discover).variant
 
 
 def _tables(layer: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -177,3 +180,27 @@ def _tables(layer: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _over(before: Any, value: Any) -> Any:
     """Return a section with the values of a later one over it; what is no section replaces what was there."""
     return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+
+
+def combine(
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None,
+    changes: Mapping[str, Any],
+    preset: Preset | None = None,
+) -> CoreSettings:
+    """Return settings from a preset, with a file, values or an object over it, and with dotted keys replaced.
+
+    A network that only a file names is refused if it would run code: `changes` are what the user said.
+    """
+    if isinstance(settings, str | Path):
+        where, settings = str(settings), read_toml(Path(settings))
+        if "network" not in changes:
+            check_admitted(str(settings.get("network")), None, where)
+    if isinstance(settings, CoreSettings):
+        if preset is not None:
+            raise UsageError(
+                f"A Settings object has all values and leaves none to the preset {preset.name!r}.",
+                hint="Give a dict or a file of those that are to differ from the preset.",
+            )
+        settings = settings.model_dump()
+    layers = [{} if preset is None else preset.values, settings or {}]
+    return make_settings(merge(layered(layers, changes.get("discover.variant")), changes))

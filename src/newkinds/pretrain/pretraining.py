@@ -13,7 +13,7 @@ from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network, default_network
 from newkinds.parallel.processes import make_accelerator
-from newkinds.pipeline.resolve import resolved_pretrain
+from newkinds.pretrain.resolve import resolved_pretrain
 from newkinds.pretrain.tasks import TASKS
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator

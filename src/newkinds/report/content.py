@@ -111,7 +111,7 @@ class Content:
     @property
     def shown_method(self) -> str:
         """The method whose kinds the page shows."""
-        return str(self.data.settings.get("method", "dtc"))
+        return str(self.data.settings["method"])
 
     @property
     def comparison_columns(self) -> list[tuple[str, str, Callable[[float | None], str]]]:
@@ -136,8 +136,8 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
     """Work out everything the page shows."""
     kinds = summarise_kinds(data)
     mistakes, oddities = find_mistakes(data), find_oddities(data)
-    layout = make_map(data.features, data.kinds, data.seed, progress=progress)
-    journey = make_journey(data.moments, layout, data.kinds, data.confidence, data.seed, progress=progress)
+    layout = make_map(data.features, data.labels, data.seed, progress=progress)
+    journey = make_journey(data.snapshots, layout, data.labels, data.confidence, data.seed, progress=progress)
     on_cards = [p.item for kind in kinds for p in (*kind.central_picks, *kind.doubtful_picks, *kind.border_picks)]
     on_cards += [item for mistake in (mistakes.largest if mistakes else ()) for item in mistake.items]
     on_cards = list(dict.fromkeys([*on_cards, *oddities.items]))
@@ -148,7 +148,7 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
         on_map = [*moving, *layout.items[layout.first].tolist(), *layout.items.tolist()]
         wanted = np.asarray(list(dict.fromkeys([*on_cards, *on_map])), dtype=np.int64)
         sprites = make_sprites(data.pixels, wanted, needed=len(on_cards))
-    training, count = training_charts(data.history), count_charts(data.count)
+    training, count = training_charts(data.history, data.stages, data.assigns), count_charts(data.count)
     return Content(
         data=data,
         kinds=kinds,
@@ -231,7 +231,7 @@ def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None
         "x": places[:, 0].tolist(),
         "y": places[:, 1].tolist(),
         "name": [text.visible(data.names[i]) for i in items],
-        "kind": data.kinds[items].tolist(),
+        "kind": data.labels[items].tolist(),
         "probability": [text.percent(p) for p in data.confidence[items]],
         "second": second[items].tolist(),
         "second_probability": [text.percent(p) for p in second_probability[items]],
@@ -244,13 +244,11 @@ def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None
 
 
 def _known_json(data: ReportData, items: NDArray[np.int64]) -> list[int] | None:
-    """Return the nearest known kind of each of these pictures, -1 where it was not looked for; None without any."""
+    """Return the nearest known kind of each of these pictures; None where the run does not say."""
     near = data.nearest_known
-    if near is None or not len(near.items):
+    if near is None:
         return None
-    known = np.full(len(data), -1, dtype=np.int64)
-    known[near.items] = near.of_items
-    found: list[int] = known[items].tolist()
+    found: list[int] = near.of_items[items].tolist()
     return found
 
 

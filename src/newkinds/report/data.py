@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment
 from newkinds.errors import DataError
 from newkinds.images.imageset import Skipped
-from newkinds.methods.base import Moment
+from newkinds.methods.base import Snapshot
 from newkinds.report.known_kinds import NearestKnown
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may lie before it is no rounding error
@@ -20,10 +22,8 @@ ROUNDING = 1e-3  # how far outside [0, 1] a probability may lie before it is no 
 class ReportData:
     """What was found in N pictures, and how.
 
-    names: N names, any text: shown as text, never run.
+    assignment: the answer, to K kinds, of which some may be empty. Names are any text: shown as text, never run.
     pixels: uint8 (N, C, H, W) with C 1 or 3, or None for ready-made embeddings.
-    kinds: int64 (N,) in 0..K-1; K is the width of `probabilities`, so that a kind may be empty.
-    probabilities: float32 (N, K) in [0, 1].
     features: float32 (N, c), what the map is made of.
     truth: the N true kinds, where known.
     history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
@@ -34,15 +34,15 @@ class ReportData:
     comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
         "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1]}.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
-    moments: states on the way, the start first; where there are none, the page does without what shows them.
+    stages: the method's training stages before pictures get their kinds, with the title of their chart; assigns: the
+        stage in which they get them.
+    snapshots: states on the way, the start first; where there are none, the page does without what shows them.
     nearest_known: how near the known kinds are, where the run has a model.
     """
 
     title: str
-    names: tuple[str, ...]
+    assignment: Assignment
     pixels: NDArray[np.uint8] | None
-    kinds: NDArray[np.int64]
-    probabilities: NDArray[np.float32]
     features: NDArray[np.float32]
     truth: tuple[str, ...] | None
     history: list[dict[str, Any]]
@@ -55,15 +55,15 @@ class ReportData:
     known_classes: tuple[str, ...]
     choice: dict[str, Any] | None = None
     comparison: dict[str, Any] | None = None
-    moments: tuple[Moment, ...] = ()
+    stages: Mapping[str, str] = field(default_factory=dict)
+    assigns: str | None = None
+    snapshots: tuple[Snapshot, ...] = ()
     nearest_known: NearestKnown | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)
         if n == 0:
             raise DataError("There are no pictures to report on.", hint="Give the report at least one picture.")
-        _check_shape("kinds", self.kinds.shape, (n,))
-        _check_shape("probabilities", self.probabilities.shape, (n, None))
         _check_shape("features", self.features.shape, (n, None))
         if self.pixels is not None:
             _check_shape("pixels", self.pixels.shape, (n, None, None, None))
@@ -71,10 +71,6 @@ class ReportData:
                 raise DataError(f"pixels has shape {self.pixels.shape}; (N, 1 or 3, H, W) is needed.")
         if self.truth is not None and len(self.truth) != n:
             raise DataError(f"truth has {len(self.truth)} entries for {n} pictures.")
-        if self.n_kinds == 0 or self.kinds.min() < 0 or self.kinds.max() >= self.n_kinds:
-            raise DataError(
-                f"kinds go from {self.kinds.min()} to {self.kinds.max()}; 0 to {self.n_kinds - 1} is valid."
-            )
         bad = ~np.isfinite(self.features).all(axis=1)
         low, high = -ROUNDING, 1 + ROUNDING
         bad |= ~((self.probabilities >= low) & (self.probabilities <= high)).all(axis=1)  # false for NaN, too
@@ -88,14 +84,29 @@ class ReportData:
         return len(self.names)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the pictures."""
+        return self.assignment.names
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The number of each picture's kind, int64 (N,) in 0..K-1."""
+        return self.assignment.labels
+
+    @property
+    def probabilities(self) -> NDArray[np.float32]:
+        """p(k|i), float32 (N, K)."""
+        return self.assignment.probabilities
+
+    @property
     def n_kinds(self) -> int:
         """K, empty kinds included."""
-        return int(self.probabilities.shape[1])
+        return len(self.assignment.columns)
 
     @property
     def confidence(self) -> NDArray[np.float64]:
         """The probability of each picture's own kind, float64 (N,) in [0, 1]."""
-        own = self.probabilities[np.arange(len(self)), self.kinds]
+        own = self.probabilities[np.arange(len(self)), self.labels]
         return np.clip(own.astype(np.float64), 0.0, 1.0)
 
 

@@ -19,13 +19,13 @@ from newkinds.equations import matching
 from newkinds.errors import DataError
 from newkinds.evaluation.truth import UNKNOWN, as_numbers
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Moment
+from newkinds.methods.base import Snapshot
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.report.embedding_map import make_map
 from newkinds.report.palette import LIGHT
-from newkinds.runs import RunFolder
-from newkinds.runs.results import EMBEDDING, PROBABILITIES, read_moments, run_truth
+from newkinds.runs import RunFolder, names
+from newkinds.runs.results import read_assignment, read_scores, read_snapshots
 
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "newkinds", "font.size": 8}
 MARKERS = "os^DPv*"
@@ -50,7 +50,7 @@ class Shown:
     embedding: NDArray[np.float32]
     kinds: NDArray[np.int64]
     n_kinds: int
-    moments: Sequence[Moment]
+    snapshots: Sequence[Snapshot]
     truth: NDArray[np.int64] | None
     classes: tuple[str, ...]
     seed: int
@@ -68,14 +68,15 @@ class Shown:
 
 def shown(run: RunFolder, images: ImageSet) -> Shown:
     """Read from a finished run what its figures are made of."""
-    probabilities, truth = run.get_array(PROBABILITIES), run_truth(run)
+    found, scored = read_assignment(run), read_scores(run)
+    truth = None if scored is None else scored[2]
     return Shown(
         images,
-        run.get_array("features/unsorted.npy"),
-        run.get_array(EMBEDDING),
-        probabilities.argmax(axis=1).astype(np.int64),
-        probabilities.shape[1],
-        read_moments(run),
+        run.get_array(names.features("unsorted")),
+        run.get_array(names.EMBEDDING),
+        found.labels,
+        len(found.columns),
+        read_snapshots(run),
         None if truth is None else as_numbers(truth),
         () if truth is None else tuple(sorted(set(truth) - {UNKNOWN})),
         run.settings.seed,
@@ -85,7 +86,7 @@ def shown(run: RunFolder, images: ImageSet) -> Shown:
 def draw_figures(run: RunFolder, images: ImageSet, out: Path, progress: Progress = QUIET) -> list[Path]:
     """Draw all figures that a run has the material for, each as NAME.png and NAME.svg in `out`.
 
-    Equal runs give equal bytes. t-SNE over the epochs and the assignments need states on the way (discover.moments),
+    Equal runs give equal bytes. t-SNE over the epochs and the assignments need states on the way (discover.snapshots),
     failures the truth, and figures with pictures need pictures.
     """
     what = shown(run, images)
@@ -131,13 +132,13 @@ class Heat:
 
 def over_epochs(what: Shown) -> Figure | None:
     """Draw t-SNE of the pictures at every state on the way."""
-    return draw_panels(panels(what), what.names) if what.moments else None
+    return draw_panels(panels(what), what.names) if what.snapshots else None
 
 
 def panels(what: Shown, limit: int = POINTS) -> list[Panel]:
     """Return t-SNE of the pictures at every state on the way; "init" is f's features, before the bottleneck."""
     found = []
-    for number, moment in enumerate(what.moments):
+    for number, moment in enumerate(what.snapshots):
         points = what.features[moment.items] if moment.epoch == 0 else moment.embedding
         groups = what.colours[moment.items]
         where = make_map(points, groups, what.seed, limit=limit)
@@ -198,7 +199,7 @@ def tiled(places: NDArray[np.float64]) -> list[tuple[int, tuple[float, float]]]:
 
 def assignments(what: Shown) -> Figure | None:
     """Draw P and Q of sampled pictures at every state on the way."""
-    return draw_heats(*heats(what)) if what.moments else None
+    return draw_heats(*heats(what)) if what.snapshots else None
 
 
 def heats(what: Shown) -> tuple[Heat, list[Heat], list[Heat]]:
@@ -207,15 +208,15 @@ def heats(what: Shown) -> tuple[Heat, list[Heat], list[Heat]]:
     Rows are sorted by the truth, or by the last kind; kinds stand in the order of the classes they match, so that right
     assignments lie on the diagonal.
     """
-    groups = what.colours[what.moments[-1].items]
+    groups = what.colours[what.snapshots[-1].items]
     rows, order = _sampled(groups, what.seed), _kind_order(what)
     ideal = np.zeros((len(rows), what.n_kinds))
     ideal[np.arange(len(rows)), np.minimum(groups[rows], what.n_kinds - 1)] = 1
     p, q = (
         [Heat(f"{_when(moment)}: {name}", values[rows][:, order].astype(np.float64)) for moment, values in of_moments]
         for name, of_moments in (
-            ("P", [(moment, moment.p) for moment in what.moments]),
-            ("Q", [(moment, moment.q) for moment in what.moments]),
+            ("P", [(moment, moment.p) for moment in what.snapshots]),
+            ("Q", [(moment, moment.q) for moment in what.snapshots]),
         )
     )
     return Heat("GT" if what.truth is not None else "kinds found", ideal), p, q
@@ -279,7 +280,7 @@ FIGURES: dict[str, Callable[[Shown], Figure | None]] = {
 }
 
 
-def _when(moment: Moment) -> str:
+def _when(moment: Snapshot) -> str:
     return "init" if moment.epoch == 0 else f"epoch {moment.epoch}"
 
 

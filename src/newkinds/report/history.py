@@ -14,13 +14,6 @@ from newkinds.report.curves import Chart, Guide, Line
 NEIGHBOURS = 3  # numbers of clusters below and above the chosen one that are shown
 Records = Sequence[Mapping[str, Any]]
 
-DISCOVERY = ("discover", "kcl", "mcl", "dec")  # stages in which the unsorted pictures get their kinds
-BEFORE = {  # stages that some methods have before that
-    "similarity": "Loss of the similarity network",
-    "centroids": "Loss of centroid networks",
-    "autoencoder": "Loss of the autoencoder",
-}
-
 
 @dataclass(frozen=True)
 class Alternative:
@@ -62,17 +55,20 @@ def alternatives(count: Mapping[str, Any] | None) -> list[Alternative]:
     ]
 
 
-def training_charts(history: Records) -> list[Chart]:
-    """Return the charts of all stages of training that the records have numbers for."""
+def training_charts(history: Records, stages: Mapping[str, str], assigns: str | None) -> list[Chart]:
+    """Return the charts of all stages of training that the records have numbers for.
+
+    stages: the method's own before pictures get their kinds, with their titles; assigns: that in which they get them.
+    """
     known = [r for r in history if r.get("stage") == "pretrain"]
-    found = [r for r in history if r.get("stage") in DISCOVERY]
+    found = [] if assigns is None else [r for r in history if r.get("stage") == assigns]
     early = _warmup(found)
     charts = [
         _chart("pretrain-loss", "Loss on known kinds", known, {"loss": "loss"}),
         _chart("pretrain-accuracy", "Held-out accuracy", known, {"held_out_accuracy": "accuracy"}, shares=True),
         *(
             _chart(f"{stage}-loss", title, [r for r in history if r.get("stage") == stage], {"loss": "loss"})
-            for stage, title in BEFORE.items()
+            for stage, title in stages.items()
         ),
         _chart(
             "loss",

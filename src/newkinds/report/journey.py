@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.images.decode import encode
-from newkinds.methods.base import Moment
+from newkinds.methods.base import Snapshot
 from newkinds.progress import QUIET, Progress
 from newkinds.report.embedding_map import EmbeddingMap, follow, thin
 
@@ -43,7 +43,7 @@ class Panel:
 class Journey:
     """How it went. points: which of the map's points move, (P,), and in each frame, where and in which kind they are.
 
-    panels: the heat maps, of so many rows and columns; moments: how many there were to choose from.
+    panels: the heat maps, of so many rows and columns; snapshots: how many there were to choose from.
     """
 
     points: NDArray[np.int64]
@@ -51,11 +51,11 @@ class Journey:
     panels: tuple[Panel, ...]
     rows: int
     columns: int
-    moments: int
+    snapshots: int
 
 
 def make_journey(
-    moments: Sequence[Moment],
+    snapshots: Sequence[Snapshot],
     layout: EmbeddingMap,
     kinds: NDArray[np.int64],
     confidence: NDArray[np.float64],
@@ -69,7 +69,7 @@ def make_journey(
     The last moment starts from the map, and each one from the moment after it, so that points move smoothly from frame
     to frame and end where the map has them.
     """
-    shown = _spread(moments)
+    shown = _spread(snapshots)
     if not shown or any(not np.array_equal(m.items, shown[0].items) for m in shown):
         return None
     items = shown[0].items
@@ -86,12 +86,12 @@ def make_journey(
                 step.advance()
     order = _heat_rows(items, kinds, confidence, seed)
     panels = tuple(Panel(m.epoch, _heat(m.p[order]), _heat(m.q[order])) for m in shown)
-    return Journey(points, tuple(frames), panels, len(order), shown[0].p.shape[1], len(moments))
+    return Journey(points, tuple(frames), panels, len(order), shown[0].p.shape[1], len(snapshots))
 
 
-def _spread(moments: Sequence[Moment]) -> list[Moment]:
-    """Return at most MAX_FRAMES moments, the first and the last among them; broken ones are no use."""
-    sound = [m for m in moments if all(np.isfinite(values).all() for values in (m.embedding, m.p, m.q))]
+def _spread(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return at most MAX_FRAMES snapshots, the first and the last among them; broken ones are no use."""
+    sound = [m for m in snapshots if all(np.isfinite(values).all() for values in (m.embedding, m.p, m.q))]
     if len(sound) <= MAX_FRAMES:
         return sound
     return [sound[i] for i in np.linspace(0, len(sound) - 1, MAX_FRAMES).round().astype(int)]

@@ -52,7 +52,7 @@ def runners_up(data: ReportData) -> tuple[NDArray[np.int64], NDArray[np.float64]
         return np.full(len(data), -1, dtype=np.int64), np.zeros(len(data))
     rows = np.arange(len(data))
     others = data.probabilities.astype(np.float64)
-    others[rows, data.kinds] = -np.inf
+    others[rows, data.labels] = -np.inf
     second = others.argmax(axis=1)
     return second, np.clip(others[rows, second], 0.0, 1.0)
 
@@ -74,7 +74,7 @@ def summarise_kinds(data: ReportData) -> list[KindSummary]:
 
     summaries = []
     for kind in range(data.n_kinds):
-        members = np.flatnonzero(data.kinds == kind)
+        members = np.flatnonzero(data.labels == kind)
         central, doubtful, border = _picks(data, members, confidence, second_probability, wanted)
         summaries.append(
             KindSummary(

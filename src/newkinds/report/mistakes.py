@@ -67,7 +67,7 @@ def find_mistakes(data: ReportData) -> Mistakes | None:
     rows = np.flatnonzero(named)
     names = sorted({data.truth[i] for i in rows})
     truth = as_numbers(data.truth)[rows]
-    kinds = data.kinds[rows]
+    kinds = data.labels[rows]
     counts = np.zeros((len(names), data.n_kinds), dtype=np.int64)
     np.add.at(counts, (truth, kinds), 1)
     matched = matching(kinds, truth)

@@ -72,7 +72,7 @@ def find_oddities(data: ReportData) -> Oddities:
         unlike=tuple(unlike[:SHOWN]),
         n_unlike=len(unlike),
         looked_at=looked_at,
-        beside_known=data.nearest_known is not None and len(data.nearest_known.items) > 0,
+        beside_known=data.nearest_known is not None,
     )
 
 
@@ -118,11 +118,11 @@ def _areas(pixels: NDArray[np.uint8], down: NDArray[np.int64], across: NDArray[n
 
 def _remarkable(data: ReportData, groups: list[list[int]]) -> list[list[int]]:
     """Return the groups to show: first those that ended in several kinds, then the largest."""
-    return sorted(groups, key=lambda items: (-len(set(data.kinds[items].tolist())), -len(items), items[0]))[:GROUPS]
+    return sorted(groups, key=lambda items: (-len(set(data.labels[items].tolist())), -len(items), items[0]))[:GROUPS]
 
 
 def _group(data: ReportData, items: list[int]) -> Group:
-    kinds = data.kinds[items]
+    kinds = data.labels[items]
     _, one_of_each = np.unique(kinds, return_index=True)  # all kinds are to be seen
     order = dict.fromkeys([*one_of_each.tolist(), *range(len(items))])
     return Group(tuple(items[i] for i in list(order)[:IN_GROUP]), len(items), len(one_of_each))
@@ -131,26 +131,23 @@ def _group(data: ReportData, items: list[int]) -> Group:
 def _unlike(data: ReportData) -> tuple[list[tuple[int, float]], int]:
     """Return pictures farther than FAR times the usual distance from every middle, the farthest first, of how many.
 
-    Where the run has a model, the middles are those of known and new kinds among its features, and some pictures are
-    looked at; otherwise those of the new kinds on the map's features, and all are.
+    Where the run has a model, the middles are those of known and new kinds among its features; otherwise those of the
+    new kinds on the map's features.
     """
     near = data.nearest_known
-    if near is not None and len(near.items):
-        items, away = near.items, np.minimum(near.known_distances, near.new_distances)
-    else:
-        items, away = np.arange(len(data)), _own_distances(data)
+    away = _own_distances(data) if near is None else np.minimum(near.known_distances, near.new_distances)
     found = np.flatnonzero(away > FAR)
     found = found[np.argsort(-away[found], kind="stable")]
-    return [(int(items[i]), float(away[i])) for i in found], len(items)
+    return [(int(i), float(away[i])) for i in found], len(away)
 
 
 def _own_distances(data: ReportData) -> NDArray[np.float64]:
     """Return how far pictures lie from the nearest middle of a kind, in units of the usual distance to the own one."""
     points = data.features
     scale = np.float64(max(float(np.abs(points).max(initial=0.0)), 1e-300))  # squares must neither overflow nor vanish
-    sizes = np.bincount(data.kinds, minlength=data.n_kinds)
+    sizes = np.bincount(data.labels, minlength=data.n_kinds)
     middles = np.zeros((data.n_kinds, points.shape[1]))
-    np.add.at(middles, data.kinds, points / scale)
+    np.add.at(middles, data.labels, points / scale)
     middles = middles[sizes > 0] / sizes[sizes > 0, None]
     place = np.cumsum(sizes > 0) - 1  # of a kind among those that are not empty
     own, least = np.empty(len(points)), np.empty(len(points))
@@ -158,6 +155,6 @@ def _own_distances(data: ReportData) -> NDArray[np.float64]:
         rows = slice(start, start + 4_096)
         squares = np.stack([np.square(points[rows] / scale - middle).sum(axis=1) for middle in middles], axis=1)
         least[rows] = squares.min(axis=1)
-        own[rows] = squares[np.arange(len(squares)), place[data.kinds[rows]]]
+        own[rows] = squares[np.arange(len(squares)), place[data.labels[rows]]]
     usual = float(np.sqrt(own.mean()))
     return np.asarray(np.sqrt(least) / usual if usual > 1e-12 else np.zeros(len(points)), dtype=np.float64)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from newkinds.errors import DataError
 from newkinds.files import digest, write_atomic
-from newkinds.networks.files import from_bytes, to_bytes
 from newkinds.parallel.processes import is_writer
 from newkinds.progress import QUIET, Progress
+from newkinds.tensors import from_bytes, to_bytes
 
 GENERATIONS = 2
 _NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<epoch>\d{6})-(?P<hash>[0-9a-f]{64})\.safetensors")

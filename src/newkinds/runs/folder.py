@@ -14,16 +14,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from newkinds.configure import make_settings
 from newkinds.errors import RunError, UsageError
 from newkinds.files import TEMPORARY, digest, remove_leftovers, write_atomic
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
+from newkinds.runs import names
 from newkinds.runs.checkpoints import DiskCheckpoints
-from newkinds.settings import Settings, make_settings, read_toml
+from newkinds.settings import CoreSettings
+from newkinds.settings.files import read_toml
 from newkinds.training import Record
 from newkinds.version import __version__
 
 CHECKPOINT_SECONDS = "NEWKINDS_CHECKPOINT_SECONDS"
+LAYOUT = 2  # of the folder; 1, which did not say so, named kinds by bare numbers
 
 
 class RunFolder:
@@ -43,7 +47,7 @@ class RunFolder:
     def start(
         cls,
         path: Path,
-        settings: Settings,
+        settings: CoreSettings,
         data: Mapping[str, Any],
         sources: Mapping[str, str],
         progress: Progress = QUIET,
@@ -60,19 +64,24 @@ class RunFolder:
         run.sync()
         return run
 
-    def _start(self, settings: Settings, data: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+    def _start(self, settings: CoreSettings, data: Mapping[str, Any], sources: Mapping[str, str]) -> None:
         self._make()
         self._check_ours()
         self._take_lock()
         try:
-            if self._file("run.json").exists():
+            if self._file(names.ABOUT).exists():
                 self._about = self._read_about()
                 self._check_same(settings, data)
                 self._about["sources"] = dict(sources)
                 remove_leftovers(self.path)
             else:
-                write_atomic(self._file("settings.toml"), settings.to_toml().encode())
-                self._about = {"version": __version__, "threads": torch.get_num_threads(), "outputs": {}}
+                write_atomic(self._file(names.SETTINGS), settings.to_toml().encode())
+                self._about = {
+                    "version": __version__,
+                    "layout": LAYOUT,
+                    "threads": torch.get_num_threads(),
+                    "outputs": {},
+                }
                 self._about |= {"data": dict(data), "sources": dict(sources)}
             self._write_about()
             self._mend_log()
@@ -101,7 +110,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open a run folder to read it."""
         run = cls(path)
-        if not run._file("run.json").is_file():
+        if not run._file(names.ABOUT).is_file():
             raise RunError(
                 f"{path} is not a run folder: it has no run.json.",
                 hint="Give the folder that `newkinds discover ... --out RUN` made.",
@@ -110,9 +119,9 @@ class RunFolder:
         return run
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CoreSettings:
         """The run's settings, all of them."""
-        return make_settings(read_toml(self._file("settings.toml")))
+        return make_settings(read_toml(self._file(names.SETTINGS)))
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -137,15 +146,26 @@ class RunFolder:
 
     def checkpoints(self) -> DiskCheckpoints:
         """Return the run's checkpoints."""
-        folder = self._file("checkpoint")
+        folder = self._file(names.CHECKPOINTS)
         folder.mkdir(exist_ok=True)
         return DiskCheckpoints(folder, seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")), progress=self.progress)
 
     def has(self, name: str) -> bool:
         """Return whether an output is there, whole."""
+        return self.find(name) is not None
+
+    def find(self, name: str) -> bytes | None:
+        """Return an output if it is there, whole: it is read and hashed once."""
         expected = self._about["outputs"].get(name)
         file = self._file(name)
-        return expected is not None and file.is_file() and digest(file.read_bytes()) == expected
+        if expected is None or not file.is_file():
+            return None
+        data = file.read_bytes()
+        return data if digest(data) == expected else None
+
+    def listed(self, folder: str) -> list[str]:
+        """Return the names of the outputs in one of the run's folders that are there, whole; sorted."""
+        return [name for name in sorted(self._about["outputs"]) if name.startswith(f"{folder}/") and self.has(name)]
 
     def put(self, name: str, data: bytes) -> None:
         """Write an output and list it; of several processes the writer does."""
@@ -192,22 +212,26 @@ class RunFolder:
 
     def get_array(self, name: str) -> NDArray[Any]:
         """Return an array that was written as .npy."""
-        array: NDArray[Any] = np.load(io.BytesIO(self.get(name)), allow_pickle=False)
-        return array
+        return _array(self.get(name))
+
+    def find_array(self, name: str) -> NDArray[Any] | None:
+        """Return such an array if it is there, whole."""
+        data = self.find(name)
+        return None if data is None else _array(data)
 
     def log(self, record: Record) -> None:
         """Add a line to log.jsonl; of several processes the writer does."""
         if not is_writer():
             return
-        with self._file("log.jsonl").open("a", encoding="utf-8") as file:
+        with self._file(names.LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
     def history(self) -> list[Record]:
         """Return the log's records, the last of each stage and epoch: a continued run repeats some."""
-        if not self._file("log.jsonl").exists():
+        if not self._file(names.LOG).exists():
             return []
         records: dict[tuple[Any, ...], Record] = {}
-        for line in self._file("log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in self._file(names.LOG).read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 record = json.loads(line)
             except json.JSONDecodeError:
@@ -233,16 +257,16 @@ class RunFolder:
 
     def _check_ours(self) -> None:
         """Refuse a folder that is not a run's, before anything in it is touched."""
-        names = {entry.name for entry in self.path.iterdir()}
-        begun = {".lock", "settings.toml", f"{TEMPORARY}settings.toml", f"{TEMPORARY}run.json"}
+        there = {entry.name for entry in self.path.iterdir()}
+        begun = {names.LOCK, names.SETTINGS, f"{TEMPORARY}{names.SETTINGS}", f"{TEMPORARY}{names.ABOUT}"}
         # A run takes its lock first: a lone settings.toml is somebody's own file.
-        if names and "run.json" not in names and (".lock" not in names or names - begun):
+        if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
             raise RunError(
                 f"{self.path} is not empty and is not a run folder.", hint="Choose another folder with --out."
             )
 
     def _take_lock(self) -> None:
-        self._lock = os.open(self._file(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        self._lock = os.open(self._file(names.LOCK), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -253,25 +277,33 @@ class RunFolder:
 
     def _mend_log(self) -> None:
         """End a line that a kill left half-written, so that the next one stands alone."""
-        log = self._file("log.jsonl")
+        log = self._file(names.LOG)
         if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
             with log.open("ab") as file:
                 file.write(b"\n")
 
     def _read_about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(self._file("run.json").read_bytes())
+            about: dict[str, Any] = json.loads(self._file(names.ABOUT).read_bytes())
             about["version"], about["threads"], about["data"], about["sources"], about["outputs"]
         except (ValueError, KeyError, TypeError):
             raise RunError(
-                f"{self._file('run.json')} is damaged.", hint=f"Delete {self.path} or choose another folder with --out."
+                f"{self._file(names.ABOUT)} is damaged.",
+                hint=f"Delete {self.path} or choose another folder with --out.",
             ) from None
+        layout = about.get("layout", 1)
+        if layout != LAYOUT:
+            raise RunError(
+                f"{self.path} was made by newkinds {about['version']} in layout {layout}; this is {__version__}, which "
+                f"reads layout {LAYOUT}. Nothing in it was changed.",
+                hint="Run `newkinds discover` again with another --out, or use the version that made it.",
+            )
         return about
 
     def _write_about(self) -> None:
-        write_atomic(self._file("run.json"), (json.dumps(self._about, indent=2, sort_keys=True) + "\n").encode())
+        write_atomic(self._file(names.ABOUT), (json.dumps(self._about, indent=2, sort_keys=True) + "\n").encode())
 
-    def _check_same(self, settings: Settings, data: Mapping[str, Any]) -> None:
+    def _check_same(self, settings: CoreSettings, data: Mapping[str, Any]) -> None:
         """Refuse to go on when settings or data are not the run's own."""
         theirs, ours = flat(self.settings.model_dump(mode="json")), flat(settings.model_dump(mode="json"))
         theirs |= flat({"data": self._about["data"]})
@@ -288,6 +320,11 @@ class RunFolder:
             )
         if self.version != __version__:
             self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    return array
 
 
 def _unwritable(path: Path, why: str) -> RunError:

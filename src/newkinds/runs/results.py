@@ -1,126 +1,69 @@
-"""What can be asked of a run that has clustered its pictures: scores, the page, the result as an object."""
+"""What a run found, as its folder keeps it: the assignment, snapshots, and how near the known kinds are."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-import numpy as np
 import torch
+from torch import Tensor
 
-from newkinds.clustering import kmeans
-from newkinds.discovery import Discovery
-from newkinds.evaluation.scores import Scores, score
-from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Moment
-from newkinds.networks.files import from_bytes, to_bytes
-from newkinds.predict import MODEL
-from newkinds.progress import QUIET, Progress
-from newkinds.report import ReportData, nearest_known, write_report
-from newkinds.runs import RunFolder
-
-PROBABILITIES = "features/probabilities.npy"
-EMBEDDING = "features/embedding.npy"
-KNOWN = "known.json"  # the names of the known kinds
-CHOICE = "choice.json"  # which epoch's state was kept, and why
-LAST = "model/last.safetensors"  # the last state, where an earlier one was kept
-MOMENTS = "moments"  # states on the way
-LAST_PROBABILITIES = "features/probabilities-last.npy"
-PAGE = "report/index.html"
+from newkinds.assignment import Assignment
+from newkinds.evaluation.scores import Scores
+from newkinds.methods.base import Snapshot
+from newkinds.runs import names
+from newkinds.runs.folder import RunFolder
+from newkinds.tensors import from_bytes, to_bytes
 
 
-def score_run(run: RunFolder, truth: Sequence[str]) -> tuple[Scores, Scores]:
-    """Score the kinds, and k-means on the features they started from, and keep the scores in the run folder."""
-    probabilities = run.get_array(PROBABILITIES)
-    settings = run.settings
-    start = kmeans(
-        run.get_array("features/unsorted.npy"),
-        probabilities.shape[1],
-        seed=settings.seed,
-        restarts=settings.initialise.restarts,
-    )
-    discovered, baseline = score(probabilities.argmax(axis=1), truth), score(start.labels, truth)
-    run.put_json(
-        "scores.json", {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)}
-    )
-    return discovered, baseline
+def put_assignment(run: RunFolder, found: Assignment) -> None:
+    """Keep the answer: its numbers, its columns, and last the table by which a run is known to be sorted."""
+    run.put_array(names.PROBABILITIES, found.probabilities)
+    run.put_json(names.ASSIGNMENT, {"columns": list(found.columns), "source": dict(found.source)})
+    run.put(names.KINDS, found.table())
 
 
-def put_moment(run: RunFolder, moment: Moment) -> None:
-    """Keep a state on the way; half precision is more than pictures of it show."""
-    arrays = {"embedding": moment.embedding, "p": moment.p, "q": moment.q}
+def read_assignment(run: RunFolder) -> Assignment:
+    """Return the answer of a finished run."""
+    rows = csv.DictReader(io.StringIO(run.get(names.KINDS).decode()))
+    about = run.get_json(names.ASSIGNMENT)
+    probabilities = run.get_array(names.PROBABILITIES)
+    paths = tuple(row["path"] for row in rows)
+    return Assignment(paths, tuple(about["columns"]), probabilities, {**about["source"], "version": run.version})
+
+
+def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None:
+    """Return the scores of the kinds and of k-means on the features, and the truth they are of, if it was scored."""
+    if not run.has(names.SCORES):
+        return None
+    kept = run.get_json(names.SCORES)
+    return Scores(**kept["discovered"]), Scores(**kept["kmeans"]), tuple(kept["truth"])
+
+
+def put_snapshot(run: RunFolder, taken: Snapshot) -> None:
+    """Keep a snapshot; half precision is more than pictures of it show."""
+    arrays = {"embedding": taken.embedding, "p": taken.p, "q": taken.q}
     tensors = {name: torch.from_numpy(array).half() for name, array in arrays.items()}
-    tensors["items"] = torch.from_numpy(moment.items)
-    run.put(f"{MOMENTS}/{moment.epoch:04d}.safetensors", to_bytes(tensors, {"epoch": moment.epoch}))
+    tensors["items"] = torch.from_numpy(taken.items)
+    run.put(names.snapshot(taken.epoch), to_bytes(tensors, {"epoch": taken.epoch}))
 
 
-def read_moments(run: RunFolder) -> list[Moment]:
-    """Return the states on the way that a run kept, the start first."""
+def read_snapshots(run: RunFolder) -> list[Snapshot]:
+    """Return the snapshots that a run kept, the start first."""
     found = []
-    for path in sorted((run.path / MOMENTS).glob("*.safetensors")):
-        name = f"{MOMENTS}/{path.name}"
-        if run.has(name):
-            tensors, about = from_bytes(run.get(name), str(path))
-            values = {key: tensors[key].float().numpy() for key in ("embedding", "p", "q")}
-            found.append(Moment(about["epoch"], tensors["items"].numpy(), **values))
+    for name in run.listed(names.SNAPSHOTS):
+        tensors, about = read_tensors(run, name)
+        values = {key: tensors[key].float().numpy() for key in ("embedding", "p", "q")}
+        found.append(Snapshot(about["epoch"], tensors["items"].numpy(), **values))
     return found
 
 
-def run_truth(run: RunFolder) -> tuple[str, ...] | None:
-    """Return the truth that a run was scored with, if it was."""
-    return tuple(run.get_json("scores.json")["truth"]) if run.has("scores.json") else None
+def put_tensors(run: RunFolder, name: str, tensors: Mapping[str, Tensor]) -> None:
+    """Keep tensors in a file of their own."""
+    run.put(name, to_bytes(tensors, {}))
 
 
-def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
-    """Make the page of a run again from what its folder holds."""
-    write_report(report_data(run, unsorted), run.path / "report", progress=progress)
-    run.adopt(PAGE)
-
-
-def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
-    """Return what the page of a run shows."""
-    scores = run.get_json("scores.json") if run.has("scores.json") else None
-    flat = None
-    if scores is not None:
-        shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
-        flat = {name: scores["discovered"][name] for name in shown} | {"kmeans_acc": scores["kmeans"]["acc"]}
-    probabilities = run.get_array(PROBABILITIES)
-    near = None  # lsc and lpnmf leave no model
-    if run.has(MODEL):
-        near = nearest_known(run.get(MODEL), str(run.path / MODEL), unsorted, probabilities, run.settings.seed)
-    return ReportData(
-        title=run.path.resolve().name,
-        names=unsorted.names,
-        pixels=None if unsorted.is_embedding else unsorted.pixels,
-        kinds=probabilities.argmax(axis=1).astype(np.int64),
-        probabilities=probabilities,
-        features=run.get_array(EMBEDDING),
-        truth=tuple(scores["truth"]) if scores is not None else None,
-        history=run.history(),
-        count=run.get_json("count.json") if run.has("count.json") else None,
-        scores=flat,
-        settings=run.settings.model_dump(mode="json"),
-        seed=run.settings.seed,
-        version=run.version,
-        skipped=unsorted.skipped,
-        known_classes=tuple(run.get_json(KNOWN)),
-        choice=run.get_json(CHOICE) if run.has(CHOICE) else None,
-        moments=tuple(read_moments(run)),
-        nearest_known=near,
-    )
-
-
-def read_result(run: RunFolder) -> Discovery:
-    """Return what a finished run found."""
-    rows = list(csv.DictReader(io.StringIO(run.get("kinds.csv").decode())))
-    scores = run.get_json("scores.json") if run.has("scores.json") else None
-    return Discovery(
-        path=run.path,
-        names=tuple(row["path"] for row in rows),
-        probabilities=run.get_array(PROBABILITIES),
-        scores=Scores(**scores["discovered"]) if scores else None,
-        kmeans_scores=Scores(**scores["kmeans"]) if scores else None,
-        count=run.get_json("count.json") if run.has("count.json") else None,
-        choice=run.get_json(CHOICE) if run.has(CHOICE) else None,
-    )
+def read_tensors(run: RunFolder, name: str) -> tuple[dict[str, Tensor], dict[str, int]]:
+    """Return the tensors of a file, and what is said about them."""
+    return from_bytes(run.get(name), str(run.path / name))

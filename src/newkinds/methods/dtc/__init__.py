@@ -1,6 +1,19 @@
-"""Algorithm 1: the unsorted pictures, f and a start, to kinds."""
+"""Deep transfer clustering, Algorithm 1: the unsorted pictures, f and a start, to kinds."""
 
-from newkinds.methods.dtc.algorithm import Clustered, cluster, dtc
+from newkinds.methods.base import Method
+from newkinds.methods.dtc.algorithm import cluster, dtc
+from newkinds.methods.dtc.settings import Discover, resolve
 from newkinds.methods.dtc.variants import VARIANTS
 
-__all__ = ["VARIANTS", "Clustered", "cluster", "dtc"]
+METHOD = Method(
+    "dtc",
+    "deep transfer clustering, in the variant that --variant says (the default)",
+    dtc,
+    {"discover": Discover},
+    assigns="discover",
+    resolve=resolve,
+    advice="Kinds have merged. Ask for fewer with --kinds, or try a lower discover.learning_rate or "
+    "discover.consistency in a new run folder.",
+)
+
+__all__ = ["METHOD", "VARIANTS", "Discover", "cluster", "dtc"]

@@ -1,11 +1,9 @@
-"""Signs of how a clustering fares that need no labels: self-training can end below its own start, unseen."""
+"""The monitor: measures of a clustering that need no labels, as self-training can end below its own start, unseen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -42,51 +40,31 @@ def agreement(labels: NDArray[np.int64], start: NDArray[np.int64]) -> float:
     return clustering_accuracy(labels, start)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which state of a clustering was kept: that of the last epoch, or the best by a sign that needs no labels.
-
-    kept: "last" or "best". epoch: whose state it is, -1 for the start. sign, last_sign: the shared information of that
-    state and of the last one, not numbers if nobody watched. why: in words. warning: what a person should be told now.
-    """
-
-    kept: str
-    epoch: int
-    sign: float
-    last_sign: float
-    why: str
-    warning: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values; what is not a number becomes None."""
-        return {name: None if value != value else value for name, value in asdict(self).items()}
-
-
 class BestState:
-    """The weights at the epoch whose sign was best so far; epoch -1 is the start."""
+    """The weights at the epoch whose monitor was best so far; epoch -1 is the start."""
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
         self.epoch = -1
-        self.sign = -math.inf
+        self.value = -math.inf
         self.weights: dict[str, Tensor] = {}
 
-    def offer(self, module: nn.Module, epoch: int, sign: float) -> None:
-        """Keep the module's weights if their sign is better than all before."""
-        if self.wanted and sign > self.sign:
-            self.epoch, self.sign = epoch, sign
+    def offer(self, module: nn.Module, epoch: int, value: float) -> None:
+        """Keep the module's weights if their monitor is better than all before."""
+        if self.wanted and value > self.value:
+            self.epoch, self.value = epoch, value
             self.weights = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
 
     def state(self) -> dict[str, Tensor]:
         """Return what is to be kept with a checkpoint."""
         if not self.weights:
             return {}
-        about = {"epoch": torch.tensor(self.epoch), "sign": torch.tensor(self.sign, dtype=torch.float64)}
+        about = {"epoch": torch.tensor(self.epoch), "value": torch.tensor(self.value, dtype=torch.float64)}
         return about | {f"weights.{name}": value for name, value in self.weights.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave."""
         if state:
-            self.epoch, self.sign = int(state["epoch"]), float(state["sign"])
+            self.epoch, self.value = int(state["epoch"]), float(state["value"])
             prefix = "weights."
             self.weights = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

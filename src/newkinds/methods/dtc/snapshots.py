@@ -1,42 +1,43 @@
-"""States on the way from the start to the end of Algorithm 1, kept for pictures of how it got there."""
+"""Snapshots: states between the start and the end of Algorithm 1, kept for pictures of how it got there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from newkinds.equations import log_assignment
-from newkinds.features import apply
+from newkinds.features import model_outputs
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Moment, Watch
-from newkinds.networks import ClusteringNetwork
+from newkinds.methods.base import Snapshot
+from newkinds.networks import Model
 from newkinds.randomness import generator
 
 MOST = 5_000  # pictures that are looked at
 
 
-class Moments:
-    """Looks at some pictures at the start and after a few epochs, and hands what it sees to `watch`."""
+class Snapshots:
+    """Takes a snapshot of some pictures at the start and after a few epochs, and hands it to `watch`."""
 
-    def __init__(self, watch: Watch | None, number: int, epochs: int, images: ImageSet, seed: int) -> None:
+    def __init__(
+        self, watch: Callable[[Snapshot], None] | None, number: int, epochs: int, images: ImageSet, seed: int
+    ) -> None:
         self.watch = watch
         self.due = due_epochs(number, epochs) if watch else frozenset()
         drawn = generator(seed, "moments").permutation(len(images))[:MOST]
         self.items = np.sort(drawn).astype(np.int64)
         self.images = images
 
-    def look(self, epoch: int, module: nn.Module, targets: Tensor) -> None:
-        """Look at the state after `epoch` epochs, if that is one of those to look at."""
+    def look(self, epoch: int, model: Model, targets: Tensor) -> None:
+        """Take one of the state after `epoch` epochs, if that is due."""
         if self.watch is None or epoch not in self.due:
             return
-        assert isinstance(module, ClusteringNetwork)
         some = self.images.select(self.items)
         q = targets[torch.from_numpy(self.items)].cpu().float().numpy()
-        embedding = apply(module, some, call=module.embed)
-        centres = module.centres.detach().cpu().float()
-        p = log_assignment(torch.from_numpy(embedding), centres, module.alpha).exp().numpy()
-        self.watch(Moment(epoch, self.items, embedding, p, q))
+        said = model_outputs(model, some)
+        p = torch.from_numpy(said.log_p).exp().numpy()
+        self.watch(Snapshot(epoch, self.items, said.embedding, p, q))
 
 
 def due_epochs(number: int, epochs: int) -> frozenset[int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.equations import target
-from newkinds.settings import Discover
+from newkinds.methods.dtc.settings import Discover
 
 ROUNDS = 50  # of scaling columns and rows in turn
 AT_ONCE = 4096  # pictures whose neighbours' p is held in memory together

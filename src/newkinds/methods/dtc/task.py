@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newkinds.equations import clustering_accuracy, consistency, kl_divergence, omega
-from newkinds.features import apply, as_input, device_of
+from newkinds.equations import clustering_accuracy, kl_divergence, objective, omega
+from newkinds.features import apply, as_input
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Watch
-from newkinds.methods.dtc.monitor import BestState, Choice, agreement, effective_kinds, shared_information
-from newkinds.methods.dtc.snapshots import Moments
+from newkinds.methods.base import Choice, Snapshot
+from newkinds.methods.dtc.monitor import BestState, agreement, effective_kinds, shared_information
+from newkinds.methods.dtc.settings import Discover
+from newkinds.methods.dtc.snapshots import Snapshots
 from newkinds.methods.dtc.targets import Targets
 from newkinds.methods.dtc.variants import VARIANTS
-from newkinds.networks import ClusteringNetwork, Network
+from newkinds.networks import Model, Network, StudentHead
 from newkinds.randomness import uniforms
-from newkinds.settings import Discover, Optimiser
+from newkinds.settings import Optimiser
 from newkinds.start import Start
 from newkinds.training import Phase, Record, Task
 
@@ -31,8 +32,8 @@ from newkinds.training import Phase, Record, Task
 class ClusteringTask(Task):
     """Train f, the bottleneck and the centres on the unsorted pictures (Algorithm 1, lines 3 to 12).
 
-    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few states
-    on the way. neighbours: int64 (N, n), pictures that f finds alike, over which p is averaged for q; None: p as it is.
+    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few
+    snapshots. neighbours: int64 (N, n), pictures that f finds alike, over which p is averaged for q; None: p as it is.
     """
 
     stage = "discover"
@@ -46,12 +47,16 @@ class ClusteringTask(Task):
         settings: Discover,
         seed: int,
         truth: NDArray[np.int64] | None = None,
-        watch: Watch | None = None,
+        watch: Callable[[Snapshot], None] | None = None,
         neighbours: NDArray[np.int64] | None = None,
     ) -> None:
         assert isinstance(settings.alpha, float)
         assert isinstance(settings.consistency, float)
-        self.module: nn.Module = _with_start(network, start, settings.alpha)
+        kinds, width = start.centres.shape
+        self.head = StudentHead(network.feature_dim, kinds, width, settings.alpha)
+        start.into(self.head)
+        self.model = Model(network, self.head)
+        self.module: nn.Module = self.model
         self.consistency = settings.consistency  # omega's maximum
         self.images = unsorted
         self.names = unsorted.names
@@ -61,7 +66,7 @@ class ClusteringTask(Task):
         self.truth = truth
         make_targets = Targets(settings, start.labels, len(start.centres), neighbours)
         self.variant = VARIANTS[settings.variant](make_targets, settings.beta)
-        self.views = self.variant.views
+        self.views = self.variant.views + settings.mixed  # inputs that each picture gives
         self.how = policy(settings.augmentation, unsorted.size)
         self.targets = make_targets(torch.from_numpy(start.probabilities))  # q
         self.start_labels = start.labels
@@ -70,17 +75,17 @@ class ClusteringTask(Task):
         self.named = start.labels.copy()  # what its last view was named in them
         self.calm = 0  # epochs in a row that hardly changed an assignment
         self.best = BestState(settings.guard != "off")
-        self.epoch, self.sign = -1, math.nan  # of the last epoch that ended
-        self.moments = Moments(watch, settings.moments, settings.warmup_epochs + settings.epochs, unsorted, seed)
+        self.epoch, self.monitor = -1, math.nan  # of the last epoch that ended
+        epochs = settings.warmup_epochs + settings.epochs
+        self.snapshots = Snapshots(watch, settings.snapshots, epochs, unsorted, seed)
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Give f and the centres learning rates of their own beside the bottleneck's."""
         rate = optimiser.learning_rate
-        assert isinstance(self.module, ClusteringNetwork)
         return [
-            {"params": list(self.module.network.parameters()), "lr": rate * self.settings.backbone_rate},
-            {"params": list(self.module.bottleneck.parameters()), "lr": rate},
-            {"params": [self.module.centres], "lr": rate * self.settings.centre_rate},
+            {"params": list(self.model.network.parameters()), "lr": rate * self.settings.backbone_rate},
+            {"params": list(self.head.bottleneck.parameters()), "lr": rate},
+            {"params": [self.head.centres], "lr": rate * self.settings.centre_rate},
         ]
 
     def set_mode(self) -> None:
@@ -100,7 +105,7 @@ class ClusteringTask(Task):
         The last one, where pictures are mixed, has each laid over another.
         """
         pixels = self.images.pixels[items]
-        views = [self._view(pixels, items, epoch, view) for view in range(self.views)]
+        views = [self._view(pixels, items, epoch, view) for view in range(self.variant.views)]
         if self.settings.mixed:
             others, share = self._mixed_with(items, epoch)
             share = share.view(-1, *[1] * (views[0].dim() - 1)).to(views[0])
@@ -109,7 +114,7 @@ class ClusteringTask(Task):
 
     def _view(self, pixels: NDArray[Any], items: NDArray[np.int64], epoch: int, view: int) -> Tensor:
         """Return a view of some pictures; the first is the picture as it is, if the settings say so."""
-        device = device_of(self.module)
+        device = self.model.network.device
         if self.images.is_embedding:
             return as_input(pixels, device)
         how = policy("none", self.images.size) if view == 0 and self.settings.first_view == "plain" else self.how
@@ -139,11 +144,9 @@ class ClusteringTask(Task):
         self.seen[numbers] = log_p.detach().exp().float().cpu()
         self.named[items] = outputs[-len(items) :].detach().argmax(dim=1).cpu().numpy()
         q = self.targets[numbers].to(outputs)
-        divergence = kl_divergence(q, log_p, self.settings.kl_normalisation)
-        if p_other is None:
-            return {"loss": divergence, "kl": divergence}
-        difference = consistency(log_p.exp(), p_other)
-        return {"loss": divergence + self._omega(epoch) * difference, "kl": divergence, "consistency": difference}
+        found = objective(q, log_p, p_other, self._omega(epoch), self.settings.kl_normalisation)
+        losses = {"loss": found.loss, "kl": found.divergence}
+        return losses if found.consistency is None else {**losses, "consistency": found.consistency}
 
     def _omega(self, epoch: int) -> float:
         """Return the weight of the consistency; epochs are counted from the warm-up's first or the main loop's."""
@@ -155,7 +158,7 @@ class ClusteringTask(Task):
         from_steps = self.settings.p_from == "steps"
         p = self.seen if from_steps else self.predict()
         # A view beside the picture; where steps saw one view only, what the epoch before made of the picture.
-        record = self._signs(p, self.labels if from_steps and self.views == 1 else self.named)
+        record = self._measure(p, self.labels if from_steps and self.variant.views == 1 else self.named)
         self.calm = self.calm + 1 if phase.name == "main" and record["changed"] <= self.settings.settled else 0
         self.labels = p.argmax(dim=1).numpy()
         self.variant.epoch_done(p, self.seen)
@@ -163,12 +166,12 @@ class ClusteringTask(Task):
         in_main = epoch + 1 - self.settings.warmup_epochs
         if last_of_phase if phase.name == "warmup" else in_main % self.settings.update_every == 0:
             self.targets = self.variant.targets(p)
-        self.moments.look(epoch + 1, self.module, self.targets)
-        self.epoch, self.sign = epoch, record["shared_information"]
-        self.best.offer(self.module, epoch, self.sign)
+        self.snapshots.look(epoch + 1, self.model, self.targets)
+        self.epoch, self.monitor = epoch, record["shared_information"]
+        self.best.offer(self.model, epoch, self.monitor)
         return record
 
-    def _signs(self, p: Tensor, other: NDArray[np.int64]) -> Record:
+    def _measure(self, p: Tensor, other: NDArray[np.int64]) -> Record:
         """Return what can be said about p (N, K) without the truth, and ACC where that is known.
 
         other: int64 (N,), the names of the same pictures, seen in another way.
@@ -188,34 +191,33 @@ class ClusteringTask(Task):
 
     def measure_start(self) -> None:
         """Offer the state before any training to the guard: what comes later has to be better than that."""
-        self.moments.look(0, self.module, self.targets)
+        self.snapshots.look(0, self.model, self.targets)
         if self.settings.guard == "off":
             return
         other = self.predict(augmented=True).argmax(dim=1).numpy()
-        self.sign = self._signs(self.predict(), other)["shared_information"]
-        self.best.offer(self.module, -1, self.sign)
+        self.monitor = self._measure(self.predict(), other)["shared_information"]
+        self.best.offer(self.model, -1, self.monitor)
 
-    def choose(self) -> tuple[Choice, ClusteringNetwork | None]:
+    def choose(self) -> tuple[Choice, Model | None]:
         """Put the weights of the best state back if the last one is clearly worse by its sign, and say which it is.
 
         Returns the choice, and the last state where it was not the one kept.
         """
-        last, best = self.sign, self.best
+        last, best = self.monitor, self.best
         if self.settings.guard == "off":
             return Choice("last", self.epoch, math.nan, math.nan, "nobody watched: discover.guard is off"), None
-        numbers = f"shared information of pictures and their views {last:.3f} at the end, {best.sign:.3f} at its best"
-        if last >= best.sign - self.settings.guard_tolerance:
+        numbers = f"shared information of pictures and their views {last:.3f} at the end, {best.value:.3f} at its best"
+        if last >= best.value - self.settings.guard_tolerance:
             return Choice("last", self.epoch, last, last, f"no sign of kinds merging: {numbers}"), None
         when = "before training" if best.epoch < 0 else f"after epoch {best.epoch + 1}"
         if self.settings.guard == "warn":
             warning = f"Kinds seem to merge or waver: {numbers}, {when}. The last state is kept, as asked for."
             return Choice("last", self.epoch, last, last, "asked for", warning), None
-        assert isinstance(self.module, ClusteringNetwork)
-        ended = copy.deepcopy(self.module)
-        self.module.load_state_dict(best.weights)
+        ended = copy.deepcopy(self.model)
+        self.model.load_state_dict(best.weights)
         why = f"kinds merged or wavered later: {numbers}, {when}"
         warning = f"The state {when} is kept, not the last: {why}. A lower discover.learning_rate may help."
-        return Choice("best", best.epoch, best.sign, last, why, warning), ended
+        return Choice("best", best.epoch, best.value, last, why, warning), ended
 
     def settled(self) -> bool:
         """Return whether assignments have hardly changed for some epochs of the main loop."""
@@ -227,7 +229,7 @@ class ClusteringTask(Task):
         return torch.from_numpy(apply(self.module, self.images, prepare=views)).exp()
 
     def _a_view(self, pixels: Tensor, items: NDArray[np.int64]) -> Tensor:
-        return augment(pixels, items, self.how, seed=self.seed, epoch=0, view=self.views)
+        return augment(pixels, items, self.how, seed=self.seed, epoch=0, view=self.variant.views)
 
     def state(self) -> dict[str, Tensor]:
         """Return q, the last assignments, and what the variant and the guard keep."""
@@ -240,14 +242,3 @@ class ClusteringTask(Task):
         self.targets, self.labels, self.calm = state["targets"], state["labels"].numpy(), int(state["calm"])
         for prefix, owner in (("variant.", self.variant), ("best.", self.best)):
             owner.load_state({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-
-
-def _with_start(network: Network, start: Start, alpha: float) -> ClusteringNetwork:
-    """Return f with the bottleneck and the centres of `start` behind it."""
-    kinds, width = start.centres.shape
-    module = ClusteringNetwork(network, kinds, width, alpha)
-    with torch.no_grad():
-        module.bottleneck.weight.copy_(torch.from_numpy(start.weight))
-        module.bottleneck.bias.copy_(torch.from_numpy(start.bias))
-        module.centres.copy_(torch.from_numpy(start.centres))
-    return module

@@ -1,4 +1,4 @@
-"""The second stage of KCL and MCL: a clustering network learns kinds from a similarity network's answers."""
+"""Clustering by KCL and MCL: a network learns kinds from a similarity network's answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.equations import clustering_accuracy
-from newkinds.errors import UsageError
-from newkinds.features import apply
-from newkinds.methods.auxiliary import ViewsTask, started
-from newkinds.methods.base import Found, Material
+from newkinds.features import apply, model_outputs
+from newkinds.methods.auxiliary import ViewsTask, first_network
+from newkinds.methods.base import Problem, Solution
 from newkinds.methods.dtc.monitor import effective_kinds
+from newkinds.methods.pairwise.settings import Pairs
 from newkinds.methods.pairwise.similarity import SimilarityNetwork, similarity_network
-from newkinds.networks import SoftmaxNetwork
+from newkinds.networks import Model, SoftmaxHead
 from newkinds.randomness import seeded_torch
 from newkinds.settings import Optimiser
 from newkinds.training import Phase, Record
@@ -25,15 +25,15 @@ from newkinds.training import Phase, Record
 PairLoss = Callable[[Tensor, Tensor], Tensor]
 
 
-def kcl(material: Material) -> Found:
+def kcl(problem: Problem) -> Solution:
     """Cluster by the constrained clustering loss of Hsu et al. (2018)."""
-    margin = material.settings.pairs.margin
-    return _clustered(material, "kcl", lambda log_p, same: kcl_loss(log_p, same, margin))
+    margin = problem.settings.section(Pairs).margin
+    return _clustered(problem, "kcl", lambda log_p, same: kcl_loss(log_p, same, margin))
 
 
-def mcl(material: Material) -> Found:
+def mcl(problem: Problem) -> Solution:
     """Cluster by the meta classification likelihood of Hsu et al. (2019)."""
-    return _clustered(material, "mcl", mcl_loss)
+    return _clustered(problem, "mcl", mcl_loss)
 
 
 def kcl_loss(log_p: Tensor, same: Tensor, margin: float) -> Tensor:
@@ -75,7 +75,7 @@ def _log_of_rest(log_p: Tensor) -> Tensor:
 class TaughtNetwork(nn.Module):
     """The clustering network beside the similarity network that teaches it; only the first learns."""
 
-    def __init__(self, student: SoftmaxNetwork, teacher: SimilarityNetwork) -> None:
+    def __init__(self, student: Model, teacher: SimilarityNetwork) -> None:
         super().__init__()
         self.student = student
         self.teacher = teacher.requires_grad_(False)
@@ -97,14 +97,15 @@ class PairsTask(ViewsTask):
     title = "Discovering new kinds by pairs"
     section = "pairs"
 
-    def __init__(self, stage: str, module: TaughtNetwork, loss: PairLoss, material: Material) -> None:
-        super().__init__(module, material.unsorted, material.settings.pairs.augmentation, material.settings.seed)
+    def __init__(self, stage: str, module: TaughtNetwork, loss: PairLoss, problem: Problem) -> None:
+        chosen = problem.settings.section(Pairs)
+        super().__init__(module, problem.unsorted, chosen.augmentation, problem.settings.seed)
         self.stage = stage
         self.student = module.student
         self.teacher = module.teacher
         self.loss = loss
-        self.truth = material.truth
-        self.batch_size = material.settings.pairs.batch_size
+        self.truth = problem.truth
+        self.batch_size = chosen.batch_size
         self.labels = np.full(len(self.names), -1, dtype=np.int64)  # what the last epoch's steps named the pictures
         self.named = self.labels.copy()  # and this epoch's
 
@@ -141,35 +142,24 @@ class PairsTask(ViewsTask):
         self.labels = state["labels"].numpy()
 
 
-def _clustered(material: Material, stage: str, loss: PairLoss) -> Found:
+def _clustered(problem: Problem, stage: str, loss: PairLoss) -> Solution:
     """Train the similarity network, then the clustering network, and return what the latter says."""
-    _check_kinds(material)
-    settings, chosen = material.settings, material.settings.pairs
-    teacher = similarity_network(material)
-    student = SoftmaxNetwork(started(material.network, chosen.start, settings.seed), material.kinds)
+    problem.check_kinds()
+    settings, chosen = problem.settings, problem.settings.section(Pairs)
+    teacher = similarity_network(problem)
+    network = first_network(problem.network, chosen.start, settings.seed)
+    head = SoftmaxHead(network.feature_dim, problem.kinds)
     with seeded_torch(settings.seed, "kinds of pairs"):
-        student.bottleneck.reset_parameters()
-    material.train(
-        PairsTask(stage, TaughtNetwork(student, teacher), loss, material), Phase("main", chosen.epochs, chosen)
+        head.bottleneck.reset_parameters()
+    student = Model(network, head)
+    problem.train(
+        PairsTask(stage, TaughtNetwork(student, teacher), loss, problem), Phase("main", chosen.epochs, chosen)
     )
     model = student.float().eval()
     if settings.kinds == "auto" and chosen.unknown == "drop":
-        model = _without_small_kinds(model, material)
-    return Found(
-        model,
-        probabilities=np.exp(apply(model, material.unsorted)),
-        embedding=apply(model, material.unsorted, call=model.embed),
-    )
-
-
-def _check_kinds(material: Material) -> None:
-    pictures = len(material.unsorted)
-    if not 2 <= material.kinds <= pictures:
-        raise UsageError(
-            f"{material.kinds} kinds were asked for, but there are {pictures} unsorted pictures: kinds should be "
-            f"between 2 and {pictures}.",
-            hint="Ask for fewer with --kinds, or give more pictures.",
-        )
+        model = _without_small_kinds(model, problem)
+    said = model_outputs(model, problem.unsorted)
+    return Solution(problem.assign(np.exp(said.log_p)), said.embedding, model=model, features=said.features)
 
 
 def large_kinds(labels: NDArray[np.int64], kinds: int, least: float) -> NDArray[np.int64]:
@@ -183,20 +173,22 @@ def large_kinds(labels: NDArray[np.int64], kinds: int, least: float) -> NDArray[
     return np.flatnonzero(kept).astype(np.int64)
 
 
-def _without_small_kinds(model: SoftmaxNetwork, material: Material) -> SoftmaxNetwork:
+def _without_small_kinds(model: Model, problem: Problem) -> Model:
     """Return the network without the kinds that hold too few of the unsorted pictures.
 
     A softmax over the logits that are left is p of the kinds that are left, made to sum to 1 again.
     """
-    labels = apply(model, material.unsorted).argmax(axis=1)
-    kept = large_kinds(labels, model.kinds, material.settings.pairs.least)
-    material.progress.say(
-        f"{len(kept)} of {model.kinds} kinds hold at least {material.settings.pairs.least:g} of an even share of the "
-        f"{len(labels)} pictures; the others are dropped."
+    least = problem.settings.section(Pairs).least
+    labels = apply(model, problem.unsorted).argmax(axis=1)
+    kept = large_kinds(labels, model.kinds, least)
+    problem.progress.say(
+        f"{len(kept)} of {model.kinds} kinds hold at least {least:g} of an even share of the {len(labels)} pictures; "
+        "the others are dropped."
     )
-    rows = torch.from_numpy(kept).to(model.bottleneck.weight.device)
-    cut = SoftmaxNetwork(model.network, len(kept))
+    layer = model.head.get_submodule("bottleneck")
+    assert isinstance(layer, nn.Linear)
+    head = SoftmaxHead(model.network.feature_dim, len(kept))
     with torch.no_grad():
-        cut.bottleneck.weight.copy_(model.bottleneck.weight[rows])
-        cut.bottleneck.bias.copy_(model.bottleneck.bias[rows])
-    return cut.to(rows.device).eval()
+        head.bottleneck.weight.copy_(layer.weight[torch.from_numpy(kept)])
+        head.bottleneck.bias.copy_(layer.bias[torch.from_numpy(kept)])
+    return Model(model.network, head).eval()

@@ -1,4 +1,4 @@
-"""The first stage of KCL and MCL: a network learns on the known kinds whether two pictures are of one kind."""
+"""The similarity network of KCL and MCL: it learns on the known kinds whether two pictures are of one kind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.auxiliary import ViewsTask, started, weights_of
-from newkinds.methods.base import Lesson, Material, Tensors
+from newkinds.methods.auxiliary import ViewsTask, first_network, weights_of
+from newkinds.methods.base import KnownProblem, Problem, Tensors
+from newkinds.methods.pairwise.settings import Similarity
 from newkinds.networks import Network
 from newkinds.randomness import generator, seeded_torch
-from newkinds.settings import Similarity
 from newkinds.training import Phase
 
 EPSILON = 1e-5  # in batch norm, torch's own
@@ -62,7 +62,7 @@ class SimilarityNetwork(nn.Module):
         super().__init__()
         self.network = network
         with seeded_torch(seed, "pair head"):
-            self.head = PairHead(network.feature_dim)
+            self.head = PairHead(network.feature_dim).to(network.device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features (B, n)."""
@@ -121,19 +121,19 @@ class SimilarityTask(ViewsTask):
         }
 
 
-def similarity_network(material: Material) -> SimilarityNetwork:
+def similarity_network(problem: Problem) -> SimilarityNetwork:
     """Return the similarity network of a run, trained on the known kinds first if it is not there yet."""
-    model = SimilarityNetwork(copy.deepcopy(material.network), material.settings.seed)
-    model.load_state_dict(material.keep("similarity", lambda: learn_similarity(material)))
+    model = SimilarityNetwork(copy.deepcopy(problem.network), problem.settings.seed)
+    model.load_state_dict(problem.keep("similarity", lambda: learn_similarity(problem)))
     return model
 
 
-def learn_similarity(lesson: Lesson) -> Tensors:
+def learn_similarity(problem: KnownProblem) -> Tensors:
     """Train a similarity network on the known kinds and return its weights."""
-    chosen, seed = lesson.settings.similarity, lesson.settings.seed
-    network = started(lesson.network, chosen.start, seed)
-    task = SimilarityTask(SimilarityNetwork(network, seed), lesson.known, chosen, seed)
-    lesson.train(task, Phase("main", chosen.epochs, chosen))
+    chosen, seed = problem.settings.section(Similarity), problem.settings.seed
+    network = first_network(problem.network, chosen.start, seed)
+    task = SimilarityTask(SimilarityNetwork(network, seed), problem.known, chosen, seed)
+    problem.train(task, Phase("main", chosen.epochs, chosen))
     return weights_of(task.module)
 
 

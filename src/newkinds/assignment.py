@@ -1,0 +1,151 @@
+"""The one answer: which kind, known or new, each picture belongs to, and how probable each is."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self
+
+from newkinds.errors import DataError, UsageError
+from newkinds.files import write_atomic
+
+Sort = Literal["new", "known"]
+HEADER = ("path", "kind", "probability", "runner_up")
+_SHOWN = 10  # rows of a notebook's table
+
+
+def new_kind(number: int) -> str:
+    """Return the column of a new kind: "new:3"."""
+    return f"new:{number}"
+
+
+def known_kind(name: str) -> str:
+    """Return the column of a known kind: "known:bolt"."""
+    return f"known:{name}"
+
+
+def sort_of(column: str) -> Sort:
+    """Return whether a column is of a known or of a new kind."""
+    sort, colon, _ = column.partition(":")
+    if sort not in ("new", "known") or not colon:
+        raise DataError(f"The column {column!r} is neither 'new:NUMBER' nor 'known:NAME'.")
+    return sort  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assignment:
+    """N pictures and C kinds.
+
+    names: of the pictures, in the order of the rows. columns: the kinds, each "new:NUMBER" or "known:NAME".
+    probabilities: p(k|i), float32 (N, C), in [0, 1]. source: where it came from, such as method, seed, version, run.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    probabilities: NDArray[np.float32]
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.probabilities.shape != (len(self.names), len(self.columns)):
+            raise DataError(
+                f"Probabilities of shape {self.probabilities.shape} do not go with {len(self.names)} pictures and "
+                f"{len(self.columns)} kinds."
+            )
+        if len(set(self.columns)) != len(self.columns):
+            raise DataError(f"The kinds {', '.join(self.columns)} are not all different.")
+        for column in self.columns:
+            sort_of(column)
+
+    @classmethod
+    def of_new(
+        cls, names: Sequence[str], probabilities: NDArray[np.float32], source: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Return an assignment to new kinds alone, numbered from 0 in the order of the columns (N, K)."""
+        columns = tuple(new_kind(number) for number in range(probabilities.shape[1]))
+        return cls(tuple(names), columns, probabilities, source or {})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """The column of each picture's most probable kind, int64 (N,)."""
+        labels: NDArray[np.int64] = self.probabilities.argmax(axis=1)
+        return labels
+
+    @property
+    def kinds(self) -> NDArray[np.str_]:
+        """The name of each picture's most probable kind, such as "new:3", (N,)."""
+        kinds: NDArray[np.str_] = np.array(self.columns)[self.labels]
+        return kinds
+
+    @property
+    def probability(self) -> NDArray[np.float32]:
+        """The probability of each picture's own kind, float32 (N,)."""
+        return np.take_along_axis(self.probabilities, self.labels[:, None], axis=1)[:, 0]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many pictures each kind holds, int64 (C,)."""
+        return np.bincount(self.labels, minlength=len(self.columns)).astype(np.int64)
+
+    @property
+    def n_kinds(self) -> int:
+        """How many kinds hold a picture; there may be columns of kinds that stayed empty."""
+        return int(np.count_nonzero(self.sizes))
+
+    def table(self) -> bytes:
+        """Return path, kind, probability and runner-up of each picture as CSV."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(HEADER)
+        for name, row in zip(self.names, self.probabilities, strict=True):
+            order = np.argsort(-row, kind="stable")
+            runner_up = self.columns[order[1]] if len(order) > 1 else ""
+            writer.writerow([name, self.columns[order[0]], f"{row[order[0]]:.6f}", runner_up])
+        return buffer.getvalue().encode()
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write path, kind, probability and runner-up of each picture, whole or not at all."""
+        write_atomic(Path(path), self.table())
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: path, kind, probability and a column of probabilities for each kind."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise UsageError(
+                "A DataFrame needs pandas, which is not installed.", hint="Install it: pip install 'newkinds[tables]'"
+            ) from None
+        plain = {"path": list(self.names), "kind": self.kinds, "probability": self.probability}
+        return pandas.DataFrame({**plain, **dict(zip(self.columns, self.probabilities.T, strict=True))})
+
+    def summary(self) -> str:
+        """Return how many pictures are in how many kinds, in a few words."""
+        used = [sort_of(column) for column, size in zip(self.columns, self.sizes, strict=True) if size]
+        counts = [f"{used.count(sort)} {sort}" for sort in ("new", "known") if sort in used]
+        return f"{len(self)} pictures in {' and '.join(counts) or 'no'} kinds"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table, for notebooks."""
+        own = self.probability
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(kind))}</td><td>{p:.2f}</td></tr>"
+            for name, kind, p in zip(self.names[:_SHOWN], self.kinds[:_SHOWN], own[:_SHOWN], strict=True)
+        )
+        more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
+        head = "<tr><th>path</th><th>kind</th><th>probability</th></tr>"
+        return f"<p>{html.escape(self.summary())}</p><table>{head}{rows}</table>{more}"

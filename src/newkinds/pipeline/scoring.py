@@ -1,0 +1,28 @@
+"""Scores of a run: its kinds, and k-means on the features that they started from, against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from newkinds.clustering import kmeans
+from newkinds.evaluation.scores import Scores, score
+from newkinds.runs import RunFolder, names
+from newkinds.runs.results import read_assignment
+
+
+def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | None = None) -> tuple[Scores, Scores]:
+    """Score the kinds, and k-means on the features they started from, and keep the scores in the run folder.
+
+    truth: the true kind of each picture, "" where it is not known. features: f's of the unsorted pictures, float32
+    (N, d), where they are at hand already.
+    """
+    found, settings = read_assignment(run), run.settings
+    if features is None:
+        features = run.get_array(names.features("unsorted"))
+    start = kmeans(features, len(found.columns), seed=settings.seed, restarts=settings.initialise.restarts)
+    discovered, baseline = score(found.labels, truth), score(start.labels, truth)
+    run.put_json(names.SCORES, {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)})
+    return discovered, baseline

@@ -1,0 +1,66 @@
+"""What the settings of pretraining leave to "auto", decided from the known kinds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from newkinds.images.augment import suited_policy
+from newkinds.images.imageset import ImageSet
+from newkinds.settings import Pretrain
+
+FEW_KINDS = 20  # below it, quarter turns make kinds of their own
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
+MANY_KINDS, FEW_PICTURES = 50, 40  # at least so many kinds of at most so many pictures: prototypical loss
+MOST_SHOTS = 5
+
+
+def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
+    """Return the settings of pretraining on `known` without "auto"."""
+    turns = settings.quarter_turns
+    if turns == "auto":
+        turns = len(known.classes) < FEW_KINDS and not known.is_embedding
+    epochs = settings.epochs
+    if epochs == "auto":
+        seen = len(known) * (1 - settings.held_out) * (4 if turns else 1)
+        epochs = min(max(math.ceil(settings.pictures / seen), FEWEST_EPOCHS), MOST_EPOCHS)
+    values = {
+        "augmentation": suited_policy(settings.augmentation, known),
+        "quarter_turns": turns,
+        "epochs": epochs,
+    }
+    # Half of what the smallest kind keeps for training, at most the authors' 5, for each of support and query.
+    smallest = _smallest_kind(known)
+    most = min(MOST_SHOTS, max(1, (smallest - max(1, round(settings.held_out * smallest))) // 2))
+    values |= {name: most for name in ("support", "query") if getattr(settings, name) == "auto"}
+    if settings.loss == "auto":
+        values["loss"] = _suited_loss(known)
+    return settings.model_copy(update=values)
+
+
+def _suited_loss(known: ImageSet) -> str:
+    """Return the loss that suits the known kinds: metric where each has too few pictures to learn its name."""
+    many_of_few = len(known.classes) >= MANY_KINDS and _typical_kind(known) <= FEW_PICTURES
+    return "prototypical" if many_of_few and _smallest_kind(known) > 2 else "cross-entropy"
+
+
+def why_loss(settings: Pretrain, known: ImageSet) -> str:
+    """Return in words why a loss is used."""
+    suited = _suited_loss(known)
+    have = f"{len(known.classes)} known kinds of typically {_typical_kind(known)} pictures"
+    if settings.loss != suited:
+        return f"asked for; {have} would suit the {suited} loss"
+    if suited == "prototypical":
+        return f"{have}, many kinds with few pictures each, are learned by comparing"
+    return f"{have} are few enough kinds, or enough pictures of each, to learn by name"
+
+
+def _smallest_kind(known: ImageSet) -> int:
+    assert known.labels is not None
+    return int(np.bincount(known.labels, minlength=len(known.classes)).min())
+
+
+def _typical_kind(known: ImageSet) -> int:
+    assert known.labels is not None
+    return int(np.median(np.bincount(known.labels, minlength=len(known.classes))))

@@ -1,0 +1,51 @@
+"""The page of a run, made from what its folder holds."""
+
+from __future__ import annotations
+
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.registry import METHODS
+from newkinds.progress import QUIET, Progress
+from newkinds.report.data import ReportData
+from newkinds.report.known_kinds import NearestKnown
+from newkinds.report.page import write_report
+from newkinds.runs import RunFolder, names
+from newkinds.runs.results import read_assignment, read_scores, read_snapshots, read_tensors
+
+
+def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
+    """Make the page of a run again. unsorted: its pictures."""
+    write_report(report_data(run, unsorted), run.path / names.REPORT, progress=progress)
+    run.adopt(names.PAGE)
+
+
+def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
+    """Return what the page of a run shows."""
+    scored, flat = read_scores(run), None
+    if scored is not None:
+        values = scored[0].to_dict()
+        shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
+        flat = {name: values[name] for name in shown} | {"kmeans_acc": scored[1].acc}
+    near = None  # some methods leave no model
+    if run.has(names.NEAREST_KNOWN):
+        near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
+    method = METHODS[run.settings.method]
+    return ReportData(
+        title=run.path.resolve().name,
+        assignment=read_assignment(run),
+        pixels=None if unsorted.is_embedding else unsorted.pixels,
+        features=run.get_array(names.EMBEDDING),
+        truth=None if scored is None else scored[2],
+        history=run.history(),
+        count=run.get_json(names.COUNT) if run.has(names.COUNT) else None,
+        scores=flat,
+        settings=run.settings.model_dump(mode="json"),
+        seed=run.settings.seed,
+        version=run.version,
+        skipped=unsorted.skipped,
+        known_classes=tuple(run.get_json(names.KNOWN)),
+        choice=run.get_json(names.CHOICE) if run.has(names.CHOICE) else None,
+        stages=method.stages,
+        assigns=method.assigns,
+        snapshots=tuple(read_snapshots(run)),
+        nearest_known=near,
+    )

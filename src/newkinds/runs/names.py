@@ -1,0 +1,43 @@
+"""What the files of a run folder are called: the one place that knows."""
+
+from __future__ import annotations
+
+ABOUT = "run.json"  # which data and which outputs belong to the run, each output with its hash
+SETTINGS = "settings.toml"
+LOG = "log.jsonl"
+LOCK = ".lock"
+CHECKPOINTS = "checkpoint"  # a folder, empty when the run is finished
+
+NETWORK = "network.safetensors"  # f before it met the unsorted pictures
+COUNT = "count.json"  # how the number of kinds was estimated
+COUNT_PLOT = "count.png"
+KINDS = "kinds.csv"  # the answer as a table; when it is there, the pictures are sorted
+ASSIGNMENT = "assignment.json"  # the columns of the answer, and where it came from
+PROBABILITIES = "features/probabilities.npy"  # its numbers
+EMBEDDING = "features/embedding.npy"
+KNOWN = "known.json"  # the names of the known kinds
+MODEL = "model/weights.safetensors"  # what `predict` uses
+NEAREST_KNOWN = "features/nearest-known.safetensors"  # how near the known kinds are to kinds and pictures
+CHOICE = "choice.json"  # which epoch's state was kept, and why
+LAST_MODEL = "model/last.safetensors"  # the last state, where an earlier one was kept
+LAST_PROBABILITIES = "features/probabilities-last.npy"
+SNAPSHOTS = "snapshots"  # a folder of states on the way
+SCORES = "scores.json"
+REPORT = "report"
+PAGE = "report/index.html"
+FIGURES = "figures"
+
+
+def features(which: str) -> str:
+    """Return the file of f's features of the "unsorted" pictures or of the "probes"."""
+    return f"features/{which}.npy"
+
+
+def auxiliary(name: str) -> str:
+    """Return the file of an auxiliary network's weights."""
+    return f"model/{name}.safetensors"
+
+
+def snapshot(epoch: int) -> str:
+    """Return the file of the snapshot after so many epochs."""
+    return f"{SNAPSHOTS}/{epoch:04d}.safetensors"

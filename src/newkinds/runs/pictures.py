@@ -1,0 +1,43 @@
+"""Pictures for a finished run: in the shape that its model takes, and its own unsorted ones again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from newkinds.datasets import named
+from newkinds.errors import RunError
+from newkinds.images import open_images
+from newkinds.images.imageset import ImageSet
+from newkinds.networks.files import network_about
+from newkinds.progress import Progress
+from newkinds.runs import names
+from newkinds.runs.folder import RunFolder
+from newkinds.runs.results import read_assignment
+
+Source = str | Path | ImageSet
+
+
+def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
+    """Open pictures in the shape that a run's model takes. data: the folder of data sets called by name."""
+    about = network_about(run.get(names.NETWORK), str(run.path / names.NETWORK))
+    options = run.settings.images
+    shape: dict[str, Any] = {
+        "size": None if about["network"] == "identity" else about["size"],
+        "channels": about["channels"],
+        "fit": options.fit,
+        "max_pixels": options.max_pixels,
+        "progress": progress,
+    }
+    return open_images(named(source, data=data, **shape) or source, **shape)
+
+
+def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
+    """Open a run's unsorted pictures again."""
+    images = open_for(run, run.sources["unsorted"], data, progress)
+    if images.names != read_assignment(run).names:
+        raise RunError(
+            f"The pictures in {images.source} are no longer those of the run in {run.path}.",
+            hint="Put them back, or run `newkinds discover` again with another --out.",
+        )
+    return images

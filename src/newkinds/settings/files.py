@@ -1,0 +1,92 @@
+"""From nested values and TOML to checked settings, with errors that say what is wrong and what is valid."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from newkinds.errors import UsageError, unknown_name
+from newkinds.settings.base import Section
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+S = TypeVar("S", bound=Section)
+
+
+def merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values with dotted keys replaced."""
+    merged: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in values.items()}
+    for dotted, value in changes.items():
+        *sections, last = dotted.split(".")
+        inner = merged
+        for section in sections:
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"Unknown setting {dotted!r}: {section!r} is not a section.", hint=_VALID_HINT)
+        inner[last] = value
+    return merged
+
+
+def checked(model: type[S], values: Mapping[str, Any]) -> S:
+    """Return nested values as a section, or an error that names each bad key, its value and what is valid."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise UsageError("Bad settings: " + "; ".join(_complaints(error, model)) + ".", hint=_VALID_HINT) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the nested values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"The settings file {path} is not TOML: {error}.", hint="`newkinds settings` shows what one looks like."
+        ) from None
+
+
+def parse_value(text: str) -> Any:
+    """Return a value written as in TOML; what is not TOML is taken as text, so that quotes may be left out."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+_VALID_HINT = "`newkinds settings` shows every setting with its default."
+_MEMBER = re.compile(r"(constrained-)?(int|float|bool|str)|literal\[.*\]")
+
+
+def _complaints(error: ValidationError, settings: type[Section]) -> list[str]:
+    complaints: dict[str, str] = {}
+    for problem in error.errors():
+        # A union reports one problem for each of its members, and ends the key with the member: one line is enough.
+        path = [str(part) for part in problem["loc"]]
+        if _MEMBER.fullmatch(path[-1]) and problem["type"] != "extra_forbidden":
+            path.pop()
+        key = ".".join(path)
+        if problem["type"] == "extra_forbidden":
+            model: type[BaseModel] = settings
+            for part in path[:-1]:
+                model = type(model.model_fields[part].default)
+            # The likely one is found by the last part: with the section before it, everything looks alike.
+            said = str(unknown_name("setting", path[-1], model.model_fields))
+            complaints[key] = said.replace(repr(path[-1]), repr(key), 1)
+        elif key not in complaints:
+            text = problem["msg"].removeprefix("Value error, ")
+            complaints[key] = f"{key} = {problem['input']!r}: {text}"
+        elif problem["type"] == "literal_error":
+            complaints[key] += f", or {problem['ctx']['expected']}"
+    return [text.rstrip(".") for text in complaints.values()]
