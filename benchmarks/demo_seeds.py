@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from results import standard_error, write_result
 
-from newkinds.demo import SETTINGS, demo_runs
+from newkinds.demo import SETTINGS, demo
 from newkinds.progress import Progress
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     chosen = parser.parse_args()
     rows = []
     for seed in range(chosen.seeds):
-        auto, given = demo_runs(chosen.runs / f"seed{seed}", seed, Progress("quiet"))
+        auto, given = demo(chosen.runs / f"seed{seed}", seed=seed, progress=Progress("quiet"))
         rows.append(
             {
                 "seed": seed,

@@ -45,7 +45,7 @@ def main() -> None:
     rows = Rows("recipes", {"what": __doc__.splitlines()[0], "network": "vgg6-4-2-half", "pretrain": COMMON})
     for number, (name, recipe) in enumerate(() if chosen.render else RECIPES.items()):
         if not rows.has(recipe=name):
-            file = api.pretrain_known(
+            file = api.pretrain(
                 "omniglot:train",
                 out=chosen.runs / str(number),
                 network="vgg6-4-2-half",

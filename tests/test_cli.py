@@ -190,6 +190,33 @@ def test_help_shows_an_example(command: str, run: Callable[..., Outcome]) -> Non
     assert f"Example: newkinds {command}" in shown.out
 
 
+def test_version_and_help_load_nothing_heavy() -> None:
+    program = """
+import sys
+from contextlib import suppress
+from typer.main import get_command
+from newkinds import cli
+for line in ("--version", "--help", *(f"{name} --help" for name in get_command(cli.app).commands)):
+    sys.argv = ["newkinds", *line.split()]
+    with suppress(SystemExit):
+        cli.main()
+loaded = {name.partition(".")[0] for name in sys.modules}
+print(sorted(loaded & set(sys.stdin.read().split())))
+"""
+    heavy = "torch numpy scipy sklearn pydantic matplotlib PIL accelerate joblib jinja2 openTSNE safetensors"
+    done = subprocess.run([sys.executable, "-c", program], input=heavy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("newkinds ")
+    assert "Example: newkinds presets" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_results_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "photos/:cat:/[bold]" + "x" * 200
+    cli.out.print(line, markup=False)
+    assert capsys.readouterr().out == line + "\n"
+
+
 # How it fails: value, limit and way out; 1 for bad data, 2 for bad words; nothing half-written.
 
 
@@ -339,3 +366,22 @@ def test_a_signal_stops_the_run_and_says_how_to_continue(number: signal.Signals,
     printed = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number
     assert printed.strip().splitlines()[-1] == f"newkinds {' '.join(command[3:])}"
+
+
+def test_a_signal_during_the_imports_needs_no_traceback(tmp_path: Path) -> None:
+    # Instead of torch, a module that takes long and says when it has begun.
+    (tmp_path / "torch.py").write_text("import sys, time\nsys.stderr.write('begun\\n')\ntime.sleep(100)\n")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "newkinds", "methods"],
+        env={**os.environ, "PYTHONPATH": paths},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    printed = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in printed
+    assert printed.splitlines()[-1] == "newkinds methods"

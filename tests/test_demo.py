@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from newkinds import demo
+import newkinds as nk
+from newkinds.cli.show import show_demo
 from newkinds.errors import NewkindsError
-from newkinds.progress import QUIET
 
 QUICK = {
     "count": {"max_kinds": 6, "restarts": 2, "splits": 2},
@@ -21,16 +20,18 @@ QUICK = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SETTINGS", QUICK)
+    monkeypatch.setattr(import_module("newkinds.demo"), "SETTINGS", QUICK)
 
 
-def show(out: Path, seed: int) -> str:
-    stream = io.StringIO()
-    demo.run_demo(out, seed, QUIET, Console(file=stream, width=100))
-    return stream.getvalue()
+def test_the_demo_prints_a_table_and_leaves_two_runs_that_another_seed_replaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def show(out: Path, seed: int) -> str:
+        show_demo(*nk.demo(out, seed=seed))
+        printed = capsys.readouterr()
+        assert all(line.startswith("Warning: ") for line in printed.err.splitlines())  # nobody watches
+        return printed.out
 
-
-def test_the_demo_prints_a_table_and_leaves_two_runs_that_another_seed_replaces(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     shown = show(out, 0)
     assert "new kinds (truly 5)" in shown
@@ -49,5 +50,5 @@ def test_a_folder_that_is_no_demo_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "thesis.txt").write_text("precious")
     with pytest.raises(NewkindsError):
-        show(tmp_path / "demo", 0)
+        nk.demo(tmp_path / "demo")
     assert (tmp_path / "demo" / "thesis.txt").read_text() == "precious"

@@ -27,7 +27,8 @@ import newkinds as nk
 from newkinds import api
 from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, NumericsError, RunError, UsageError
-from newkinds.export import export_run, network
+from newkinds.export import export as export_run
+from newkinds.export import network
 from newkinds.export.folders import unique_places
 from newkinds.export.names import LONGEST, fold, folder_names, safe_component
 from newkinds.export.place import placed
@@ -275,7 +276,7 @@ def test_onnx_says_of_real_pictures_what_predict_says(
     file = session(out)
     images = named("digits:unsorted")
     assert images is not None
-    expected = api.predict_images(digits, "digits:unsorted", among="new").probabilities
+    expected = api.predict(digits, "digits:unsorted", among="new").probabilities
     for batch in (1, 100, len(images)):
         few = images.select(range(7)) if batch == 1 else images
         assert np.abs(answers(file, few, batch) - expected[: len(few)]).max() < 1e-4
@@ -296,7 +297,7 @@ def test_onnx_says_of_real_pictures_what_predict_says(
 def test_onnx_in_colour(shop: Path, photos: Path, tmp_path: Path) -> None:
     file = session(export_run(shop, "onnx", tmp_path / "shop.onnx"))
     images = nk.open_images(photos / "today", size=12, channels=3)
-    expected = api.predict_images(shop, photos / "today", among="new").probabilities
+    expected = api.predict(shop, photos / "today", among="new").probabilities
     assert file.get_inputs()[0].shape == ["N", 3, 12, 12]
     assert np.abs(answers(file, images, 4) - expected).max() < 1e-4
 
@@ -308,7 +309,7 @@ def test_onnx_of_a_softmax_over_embeddings(embedded: tuple[Path, Path], tmp_path
     assert isinstance(model.head, SoftmaxHead)
     file = session(export_run(run, "onnx", tmp_path / "mcl.onnx"))
     images = nk.open_images(run.parent / "unsorted.npz")
-    expected = api.predict_images(run, run.parent / "unsorted.npz", among="new").probabilities
+    expected = api.predict(run, run.parent / "unsorted.npz", among="new").probabilities
     assert file.get_inputs()[0].shape == ["N", 8]
     assert np.abs(answers(file, images, 10) - expected).max() < 1e-4
 
@@ -621,7 +622,7 @@ def test_a_stop_in_the_middle_leaves_nothing(shop: Path, tmp_path: Path, monkeyp
 SLOW = """
 import shutil, sys, time
 from pathlib import Path
-from newkinds.export import export_run
+from newkinds.export import export
 copy, copied = shutil.copyfile, []
 def slow(source, target):
     copied.append(copy(source, target))
@@ -629,7 +630,7 @@ def slow(source, target):
         print("in the middle", flush=True)
         time.sleep(600)
 shutil.copyfile = slow
-export_run(Path(sys.argv[1]), "folders", Path(sys.argv[2]))
+export(Path(sys.argv[1]), "folders", Path(sys.argv[2]))
 """
 
 

@@ -1,16 +1,18 @@
-"""Bars on a terminal, plain lines elsewhere, nothing when quiet."""
+"""Bars on a terminal, a line in a notebook, plain lines elsewhere, nothing when quiet."""
 
 from __future__ import annotations
 
 import io
 import re
 import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from newkinds import progress as module
 from newkinds.errors import UsageError
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import QUIET, Progress, automatic
 
 
 class Terminal(io.StringIO):
@@ -43,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture(autouse=True)
 def colourful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing in the environment say what kind of terminal this is."""
-    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
+    for name in ("RANK", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
 
@@ -201,3 +203,102 @@ def test_bars_asked_for_without_a_terminal_write_no_control_sequences() -> None:
         step.advance(3)
     assert "\x1b" not in stream.getvalue()
     assert "3/3" in stream.getvalue()
+
+
+class Notebook:
+    """What a notebook's output shows: one text for each display, as it was updated last."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kernel: object) -> None:
+        self.shown: list[str] = []
+        self.updates = 0
+        ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
+        ipython.get_ipython = lambda: SimpleNamespace(kernel=kernel)  # type: ignore[attr-defined]
+        display.display = self.display  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
+
+    def display(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Any:
+        assert raw
+        assert display_id
+        self.shown.append(data["text/plain"])
+        place = len(self.shown) - 1
+
+        def update(data: dict[str, str], *, raw: bool) -> None:
+            assert raw
+            self.shown[place] = data["text/plain"]
+            self.updates += 1
+
+        return SimpleNamespace(update=update)
+
+
+def test_a_notebook_shows_a_line_for_each_task_and_keeps_it_up_to_date(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = Notebook(monkeypatch, kernel=object())
+    progress = automatic(None)
+    progress.say("[bold] photos")
+    with progress.step("Learning", 1000) as outer:
+        assert notebook.shown == ["Learning 0/1000"]
+        clock.now += 10
+        outer.advance(500, note="loss 0.5")
+        assert notebook.shown == ["Learning 500/1000, 0:10 left, loss 0.5"]
+        for _ in range(500):  # all at once: no message to the browser for each
+            outer.advance()
+        assert notebook.updates == 1
+        with progress.step("Checking", 2) as inner:
+            inner.advance(2)
+    assert notebook.shown == ["Learning 1000/1000, loss 0.5", "Checking 2/2"]
+    progress.warn("careful")
+    printed = capsys.readouterr()
+    assert printed.out == "[bold] photos\nWarning: careful\n"
+    assert not printed.err
+
+
+def test_a_task_that_fails_in_a_notebook_shows_how_far_it_came(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    notebook = Notebook(monkeypatch, kernel=object())
+
+    def fail() -> None:
+        with Progress().step("Learning", 10) as step:
+            step.advance(3)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert notebook.shown == ["Learning 3/10, 0:00 left"]
+
+
+def test_ipython_in_a_terminal_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    Notebook(monkeypatch, kernel=None)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert automatic(None).mode == "bars"
+
+
+def test_a_stream_that_is_named_is_used_in_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    Notebook(monkeypatch, kernel=object())
+    stream = io.StringIO()
+    progress = Progress(stream=stream)
+    assert progress.mode == "plain"
+    progress.say("hello")
+    assert stream.getvalue() == "hello\n"
+
+
+def test_python_functions_show_bars_in_a_terminal_and_nothing_where_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = Progress("plain")
+    assert automatic(mine) is mine
+    for stream, mode in ((Terminal(), "bars"), (io.StringIO(), "quiet"), (None, "quiet")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert automatic(None).mode == mode
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    assert automatic(None).mode == "quiet"
+
+
+def test_of_several_processes_the_first_one_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("RANK", "0")
+    assert automatic(None).mode == "bars"
+    monkeypatch.setenv("RANK", "1")
+    assert automatic(None).mode == "silent"

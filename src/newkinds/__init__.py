@@ -1,21 +1,89 @@
 """newkinds discovers new visual categories among unsorted pictures, with the help of pictures that are sorted."""
 
-from newkinds.api import count, discover, evaluate, figures, load, prepare, report
-from newkinds.api import predict_images as predict
-from newkinds.assignment import Assignment
-from newkinds.clustering import ConstrainedKMeans
-from newkinds.compare import Comparison, compare
-from newkinds.configure import Settings
-from newkinds.count import count_kinds
-from newkinds.discovery import Discovery
-from newkinds.errors import NewkindsError
-from newkinds.export import export_run as export
-from newkinds.features import extract_features
-from newkinds.images import ImageSet, open_images
-from newkinds.methods.dtc import cluster
-from newkinds.pretrain import pretrain
-from newkinds.progress import Progress
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from newkinds.version import __version__
+
+if TYPE_CHECKING:  # the same names again, for type checkers and editors
+    from newkinds.api import count, discover, evaluate, figures, load, predict, prepare, pretrain, report, scan
+    from newkinds.assignment import Assignment
+    from newkinds.clustering import ConstrainedKMeans
+    from newkinds.compare import Comparison, compare
+    from newkinds.configure import Settings
+    from newkinds.count import count_kinds
+    from newkinds.demo import demo
+    from newkinds.discovery import Discovery
+    from newkinds.errors import NewkindsError
+    from newkinds.export import export
+    from newkinds.features import extract_features
+    from newkinds.images import ImageSet, open_images
+    from newkinds.listing import datasets, methods, networks, presets, settings
+    from newkinds.methods.dtc import cluster
+    from newkinds.progress import Progress
+
+# Where the public names are. They are imported on first use: torch alone takes seconds.
+_HOMES = {
+    "Assignment": "newkinds.assignment",
+    "Comparison": "newkinds.compare",
+    "ConstrainedKMeans": "newkinds.clustering",
+    "Discovery": "newkinds.discovery",
+    "ImageSet": "newkinds.images",
+    "NewkindsError": "newkinds.errors",
+    "Progress": "newkinds.progress",
+    "Settings": "newkinds.configure",
+    "cluster": "newkinds.methods.dtc",
+    "compare": "newkinds.compare",
+    "count": "newkinds.api",
+    "count_kinds": "newkinds.count",
+    "datasets": "newkinds.listing",
+    "demo": "newkinds.demo",
+    "discover": "newkinds.api",
+    "evaluate": "newkinds.api",
+    "export": "newkinds.export",
+    "extract_features": "newkinds.features",
+    "figures": "newkinds.api",
+    "load": "newkinds.api",
+    "methods": "newkinds.listing",
+    "networks": "newkinds.listing",
+    "open_images": "newkinds.images",
+    "predict": "newkinds.api",
+    "prepare": "newkinds.api",
+    "presets": "newkinds.listing",
+    "pretrain": "newkinds.api",
+    "report": "newkinds.api",
+    "scan": "newkinds.api",
+    "settings": "newkinds.listing",
+}
+
+
+class _Package(ModuleType):
+    """The package as a module that imports its public names on first use.
+
+    Some of them are names of submodules, too. The import system sets a submodule as an attribute of its package when
+    it is first imported, which would hide the function at a moment that depends on what was used before: such a
+    setting is ignored, and `newkinds.report` is always the function. `from newkinds.report import ...` looks
+    into `sys.modules`, and finds the submodule.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_HOMES})
+
+
+sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "Assignment",
@@ -31,15 +99,22 @@ __all__ = [
     "compare",
     "count",
     "count_kinds",
+    "datasets",
+    "demo",
     "discover",
     "evaluate",
     "export",
     "extract_features",
     "figures",
     "load",
+    "methods",
+    "networks",
     "open_images",
     "predict",
     "prepare",
+    "presets",
     "pretrain",
     "report",
+    "scan",
+    "settings",
 ]

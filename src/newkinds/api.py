@@ -12,7 +12,8 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import open_images, open_pair
+from newkinds.images import Scan, open_images, open_pair
+from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks.foreign import Foreign
@@ -22,12 +23,20 @@ from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
 from newkinds.predict import predict_images as predict_in
 from newkinds.presets import combine, preset_for
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
 from newkinds.runs.pictures import Source, unsorted_of
 from newkinds.settings import CoreSettings
+
+
+def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None = None) -> Scan:
+    """Say what is in a folder of pictures and what is broken; change nothing.
+
+    quick: read headers only, which finds no broken pictures. progress: as in `discover`.
+    """
+    return scan_folder(folder, verify=not quick, progress=automatic(progress))
 
 
 def discover(
@@ -49,7 +58,7 @@ def discover(
     page: bool = True,
     model: bool = True,
     device: str | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
 
@@ -65,16 +74,17 @@ def discover(
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
     other arguments come over it. auxiliary: files that `prepare` made, by the name of the network. page: whether
     the report is made. model: whether what `predict` needs is kept. device: where to compute, such as "cuda" or "cpu";
-    default: the best there is.
+    default: the best there is. progress: where it says how far it is; None: bars in a terminal, a line in a notebook,
+    and nothing elsewhere; `Progress("quiet")`: warnings only.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, progress, auxiliary)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, automatic(progress), auxiliary)
     return pipeline.result(page=page, model=model)
 
 
-def pretrain_known(
+def pretrain(
     known: Source,
     *,
     out: str | Path,
@@ -85,7 +95,7 @@ def pretrain_known(
     weights: str | Path | None = None,
     data: str | Path | None = None,
     device: str | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
 
@@ -95,9 +105,9 @@ def pretrain_known(
     given = {"network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    file = None if weights is None else Path(weights)
-    images = _known(known, out, chosen, file, data, progress)
-    return pretrain_run(images, Path(out), chosen, file, progress, device)
+    file, say = None if weights is None else Path(weights), automatic(progress)
+    images = _known(known, out, chosen, file, data, say)
+    return pretrain_run(images, Path(out), chosen, file, say, device)
 
 
 def prepare(
@@ -109,7 +119,7 @@ def prepare(
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     data: str | Path | None = None,
     device: str | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Path:
     """Learn an auxiliary network of a method from the known kinds alone; returns a file for `discover(auxiliary=...)`.
 
@@ -118,9 +128,9 @@ def prepare(
     """
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
-    chosen, file = combine(settings, {}), None if weights is None else Path(weights)
-    images = _known(known, out, chosen, file, data, progress)
-    return auxiliary_run(images, Path(out), name, chosen, file, progress, device)
+    chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
+    images = _known(known, out, chosen, file, data, say)
+    return auxiliary_run(images, Path(out), name, chosen, file, say, device)
 
 
 def count(
@@ -135,7 +145,7 @@ def count(
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     device: str | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
 
@@ -144,7 +154,7 @@ def count(
     given = {"kinds": "auto", "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, automatic(progress))
     try:
         return pipeline.count(pipeline.network())
     finally:
@@ -152,33 +162,33 @@ def count(
 
 
 def evaluate(
-    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET
+    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress | None = None
 ) -> tuple[Scores, Scores]:
     """Score a finished run against the truth and keep the scores in it. data: as in `discover`.
 
     Returns the scores of the kinds found and those of k-means on the features they started from.
     """
     folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, progress)))
+    return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress))))
 
 
-def report(run: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET) -> Path:
+def report(run: str | Path, *, data: str | Path | None = None, progress: Progress | None = None) -> Path:
     """Make a run's page again and return it. data: as in `discover`."""
-    folder = RunFolder.open(Path(run))
-    report_run(folder, unsorted_of(folder, data, progress), progress=progress)
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    report_run(folder, unsorted_of(folder, data, say), progress=say)
     return folder.path / names.PAGE
 
 
 def figures(
-    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress = QUIET
+    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress | None = None
 ) -> list[Path]:
     """Draw the paper's figures of a finished run into `out`, default RUN/figures; returns the files. data: as above."""
-    folder = RunFolder.open(Path(run))
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
     where = folder.path / names.FIGURES if out is None else Path(out)
-    return draw_figures(folder, unsorted_of(folder, data, progress), where, progress)
+    return draw_figures(folder, unsorted_of(folder, data, say), where, say)
 
 
-def predict_images(
+def predict(
     run: str | Path,
     images: Source,
     *,
@@ -186,14 +196,14 @@ def predict_images(
     network: str | None = None,
     data: str | Path | None = None,
     device: str | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Assignment:
     """Return which kind, discovered or known, new pictures belong to. data: as in `discover`.
 
     network: the run's, which has to be said again where it is a `module:function`: the run folder alone runs no code.
     """
-    folder = RunFolder.open(Path(run))
-    return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=progress)
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=say)
 
 
 def load(run: str | Path, *, network: str | None = None) -> Discovery:

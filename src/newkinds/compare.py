@@ -24,7 +24,7 @@ from newkinds.methods.registry import DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
 from newkinds.presets import combine
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import QUIET, Progress, automatic
 from newkinds.report import write_report
 from newkinds.report.run import report_data
 from newkinds.runs import RunFolder, names
@@ -81,7 +81,7 @@ def compare(
     settings: CoreSettings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
     backend: str = "loky",
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
 
@@ -91,7 +91,7 @@ def compare(
     arguments are those of `discover`.
     """
     _check(methods, seeds, jobs, backend)
-    folder = Path(out)
+    folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
     on_known: dict[str, Any] = {"settings": chosen, "data": data, "progress": progress}
@@ -107,7 +107,7 @@ def compare(
         and any(METHODS[name].takes_features(chosen) for name in methods)
     ):
         with _measured(first):
-            weights = api.pretrain_known(known, out=first, **on_known)
+            weights = api.pretrain(known, out=first, **on_known)
     auxiliary = {}
     for name in _auxiliaries(methods):
         with _measured(folder / name):
@@ -179,7 +179,14 @@ def _run(
     files = {} if own is None else {own.name: options["auxiliary"][own.name]}
     with _measured(folder):
         api.discover(
-            known, unsorted, out=folder, settings=chosen, weights=taken, page=False, **{**options, "auxiliary": files}
+            known,
+            unsorted,
+            out=folder,
+            settings=chosen,
+            weights=taken,
+            page=False,
+            progress=QUIET,  # the comparison shows how many runs are done
+            **{**options, "auxiliary": files},
         )
 
 

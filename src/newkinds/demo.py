@@ -6,13 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from newkinds.api import discover
 from newkinds.discovery import Discovery
-from newkinds.evaluation.scores import Scores
-from newkinds.progress import Progress
+from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder
 from newkinds.version import __version__
 
@@ -21,11 +17,15 @@ TRUE_KINDS = 5
 SETTINGS = {"count": {"max_kinds": 20}}
 
 
-def demo_runs(out: Path, seed: int, progress: Progress) -> tuple[Discovery, Discovery]:
+def demo(
+    out: str | Path = "runs/demo", *, seed: int = 0, progress: Progress | None = None
+) -> tuple[Discovery, Discovery]:
     """Discover the digits 5 to 9 knowing 0 to 4, first with their number estimated, then with it given.
 
-    The run with the number given is left in `out`, the other beside it in `out`-auto.
+    The run with the number given is left in `out`, the other beside it in `out`-auto. Returns the run with the number
+    estimated and the run with the number given. seed, progress: as in `discover`.
     """
+    out, progress = Path(out), automatic(progress)
     auto = out.with_name(f"{out.name}-auto")
     for folder in (auto, out):
         _clear_other_demo(folder, seed)
@@ -38,20 +38,6 @@ def demo_runs(out: Path, seed: int, progress: Progress) -> tuple[Discovery, Disc
     return guessed, given
 
 
-def run_demo(out: Path, seed: int, progress: Progress, console: Console) -> None:
-    """Make the demo's runs and print what they found."""
-    guessed, given = demo_runs(out, seed, progress)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    table.add_column("K estimated", justify="right")
-    table.add_column("K given", justify="right")
-    table.add_row("new kinds (truly 5)", str(guessed.n_kinds), str(given.n_kinds))
-    table.add_row("ACC of k-means on the features", _acc(guessed.kmeans_scores), _acc(given.kmeans_scores))
-    table.add_row("ACC of discovery (DTC)", _acc(guessed.scores), _acc(given.scores))
-    console.print(table)
-    console.print(f"report  {out / 'report' / 'index.html'}\nkinds   {out / 'kinds.csv'}", markup=False)
-
-
 def _clear_other_demo(folder: Path, seed: int) -> None:
     """Remove a demo of another seed or version, so that the demo can be run again; nothing else is touched."""
     if not (folder / "run.json").is_file():
@@ -60,7 +46,3 @@ def _clear_other_demo(folder: Path, seed: int) -> None:
     ours = set(run.sources.values()) == {"digits:known", "digits:unsorted"}
     if ours and (run.settings.seed != seed or run.version != __version__):
         shutil.rmtree(folder)
-
-
-def _acc(scores: Scores | None) -> str:
-    return "" if scores is None else f"{scores.acc:.3f}"

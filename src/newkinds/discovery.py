@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from newkinds.assignment import Assignment
 from newkinds.evaluation.scores import Scores
 from newkinds.predict import predict_images
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder, names
 from newkinds.runs.pictures import Source
 from newkinds.runs.results import read_assignment, read_scores
@@ -87,13 +87,11 @@ class Discovery:
         *,
         data: str | Path | None = None,
         device: str | None = None,
-        progress: Progress = QUIET,
+        progress: Progress | None = None,
     ) -> Assignment:
         """Return the kinds of new pictures; the arguments are those of `newkinds.predict`."""
-        run = RunFolder.open(self.path)
-        return predict_images(
-            run, images, among=among, network=self.network, data=data, device=device, progress=progress
-        )
+        run, say = RunFolder.open(self.path), automatic(progress)
+        return predict_images(run, images, among=among, network=self.network, data=data, device=device, progress=say)
 
     def __repr__(self) -> str:
         acc = "" if self.scores is None else f", ACC {self.scores.acc:.3f}"

@@ -1,12 +1,13 @@
-"""What a person sees while waiting: bars with the time left on a terminal, plain lines elsewhere, or nothing."""
+"""What a person sees while waiting: bars on a terminal, an updated line in a notebook, plain lines, or nothing."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
@@ -14,8 +15,9 @@ from rich.progress import Progress as RichBars
 
 from newkinds.errors import unknown_name
 
-MODES = ("auto", "bars", "plain", "quiet", "silent")
+MODES = ("auto", "bars", "notebook", "plain", "quiet", "silent")
 PLAIN_SECONDS = 10.0  # between two plain lines about the same task
+NOTEBOOK_SECONDS = 0.5  # between two updates of a line in a notebook: each is a message to the browser
 
 
 class Step:
@@ -29,6 +31,7 @@ class Step:
         self.note = ""
         self._started = self._last = time.monotonic()
         self.task: TaskID | None = None
+        self.display: Any = None  # IPython's handle of the line in a notebook
 
     def advance(self, amount: int = 1, note: str | None = None) -> None:
         """Say that `amount` more units are done; `note` is a short text shown behind the bar."""
@@ -37,13 +40,17 @@ class Step:
             self.note = note
         self._owner._shown(self)
 
-    def line(self, now: float) -> str | None:
-        """Return the plain line that is due now, if one is."""
-        if now - self._last < PLAIN_SECONDS or self.done >= self.total:
-            return None
+    def due(self, now: float, seconds: float) -> bool:
+        """Return whether the line was last shown that long ago, and take it as shown now if so."""
+        if now - self._last < seconds:
+            return False
         self._last = now
+        return True
+
+    def line(self, now: float) -> str:
+        """Return how far it is: the count, the time left and the note."""
         parts = [f"{self.title} {self.done}/{self.total}"]
-        if self.done > self._before:
+        if self._before < self.done < self.total:
             left = (now - self._started) / (self.done - self._before) * (self.total - self.done)
             parts.append(f"{_clock(left)} left")
         return ", ".join([*parts, self.note] if self.note else parts)
@@ -52,17 +59,25 @@ class Step:
 class Progress:
     """Where the stages say what they do.
 
-    mode: "auto" (bars on a terminal, plain lines elsewhere), "bars", "plain", "quiet" (warnings only) or "silent".
+    mode: "bars" for a terminal, "notebook", "plain" lines, "quiet" (warnings only), "silent", or "auto": one of the
+    first three, by where it runs.
     """
 
     def __init__(self, mode: str = "auto", stream: TextIO | None = None) -> None:
         if mode not in MODES:
             raise unknown_name("progress mode", mode, MODES)
-        # Without a stream, each line goes to what sys.stderr is at that moment: QUIET outlives replacements of it.
-        self._console = Console(file=stream, stderr=True, highlight=False, emoji=False, soft_wrap=True)
         if mode == "auto":
-            on_terminal = (stream or sys.stderr).isatty() and not self._console.is_dumb_terminal
-            mode = "bars" if on_terminal else "plain"
+            mode = _suited(stream)
+        # Without a stream, each line goes to what sys.stderr is at that moment: QUIET outlives replacements of it.
+        # Notebooks show standard error as if something had failed.
+        self._console = Console(
+            file=stream,
+            stderr=mode != "notebook",
+            force_jupyter=False,
+            highlight=False,
+            emoji=False,
+            soft_wrap=True,
+        )
         self.mode = mode
         self._bars: RichBars | None = None
 
@@ -80,6 +95,10 @@ class Progress:
     def step(self, title: str, total: int, done: int = 0) -> Iterator[Step]:
         """Show a task of `total` units until the block ends; `done` of them were done before, in no time of ours."""
         step = Step(self, title, total, done)
+        if self.mode == "notebook":
+            with _displayed(step):
+                yield step
+            return
         if self.mode != "bars":
             yield step
             return
@@ -107,8 +126,61 @@ class Progress:
     def _shown(self, step: Step) -> None:
         if self._bars is not None and step.task is not None:
             self._bars.update(step.task, completed=step.done, note=step.note)
-        elif self.mode == "plain" and (line := step.line(time.monotonic())):
-            self.say(line)
+            return
+        now = time.monotonic()
+        if step.display is not None:
+            if step.due(now, NOTEBOOK_SECONDS):
+                step.display.update(_text(step.line(now)), raw=True)
+        elif self.mode == "plain" and step.done < step.total and step.due(now, PLAIN_SECONDS):
+            self.say(step.line(now))
+
+
+def automatic(progress: Progress | None) -> Progress:
+    """Return what a public function shows its progress on: what it was given, otherwise what suits the place.
+
+    None stands for bars in a terminal, a line in a notebook, and warnings only where nobody watches, as in a pipe or a
+    test. Of the processes that torchrun starts, the first one speaks.
+    """
+    if progress is not None:
+        return progress
+    if os.environ.get("RANK", "0") != "0":
+        return Progress("silent")
+    mode = _suited(None)
+    return QUIET if mode == "plain" else Progress(mode)
+
+
+def _suited(stream: TextIO | None) -> str:
+    """Return the mode for where this process runs; stream: where its lines go, None for standard error."""
+    if stream is None and _in_notebook():
+        return "notebook"
+    try:
+        on_terminal = (stream or sys.stderr).isatty()
+    except (AttributeError, ValueError):  # a program without a standard error, or one that closed it
+        on_terminal = False
+    can_move = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    return "bars" if on_terminal and can_move else "plain"
+
+
+def _in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook; IPython in a terminal has none."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
+
+
+@contextmanager
+def _displayed(step: Step) -> Iterator[None]:
+    """Show a step as a line of a notebook's output, without ipywidgets, which rich's bars need there."""
+    from IPython.display import display  # a notebook has it
+
+    step.display = display(_text(step.line(time.monotonic())), raw=True, display_id=True)
+    try:
+        yield
+    finally:
+        step.display.update(_text(step.line(time.monotonic())), raw=True)
+
+
+def _text(line: str) -> dict[str, str]:
+    return {"text/plain": line}
 
 
 def _clock(seconds: float) -> str:

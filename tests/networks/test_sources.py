@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 
 import newkinds as nk
-from newkinds.api import pretrain_known
+from newkinds.api import pretrain
 from newkinds.configure import Settings
 from newkinds.errors import DataError, UsageError
 from newkinds.images.imageset import ImageSet
@@ -121,7 +121,7 @@ def test_all_known_kinds_are_probes(photos: Path, module: Path, tmp_path: Path) 
 
 def test_it_can_be_trained_on_the_known_kinds_first(photos: Path, module: Path, tmp_path: Path) -> None:
     settings = combine(None, {"pretrain.epochs": 1, "network_size": 12})
-    weights = pretrain_known(photos / "known", out=tmp_path / "tuned", network=NAME, settings=settings)
+    weights = pretrain(photos / "known", out=tmp_path / "tuned", network=NAME, settings=settings)
     network, _ = read_network(weights, admitted=NAME)
     fresh = build_network(NAME, 3, 12, seed=0, network_size=12, admitted=NAME)
     assert network.network_size == 12

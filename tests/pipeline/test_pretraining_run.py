@@ -11,7 +11,7 @@ from torch import Tensor
 
 import newkinds as nk
 from newkinds import prepare
-from newkinds.api import pretrain_known
+from newkinds.api import pretrain
 from newkinds.errors import DataError, UsageError
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.runs import RunFolder
@@ -95,7 +95,7 @@ def test_a_run_takes_it_and_finds_what_it_would_have_found(
 @pytest.mark.parametrize(("method", "lesson"), [("mcl", "similarity"), ("centroid-networks", "centroids")])
 def test_on_pictures_with_an_f_that_is_given(method: str, lesson: str, photos: Path, tmp_path: Path) -> None:
     settings = {**SMALL, "network": "vgg6-5-1-slim"}
-    weights = pretrain_known(photos / "known", out=tmp_path / "f", settings=settings)
+    weights = pretrain(photos / "known", out=tmp_path / "f", settings=settings)
     file = prepare(photos / "known", lesson, out=tmp_path / "lesson", weights=weights, settings=settings)
     assert set(stages(tmp_path / "lesson")) == {lesson}  # f is taken as it is
     options: dict[str, Any] = {"method": method, "settings": settings, "weights": weights, "page": False}

@@ -140,10 +140,10 @@ def test_the_same_call_again_does_nothing_new(made: tuple[Path, Any], pictures: 
     weights, log = run / "network.safetensors", run / "log.jsonl"
     before = weights.stat().st_mtime_ns, log.read_bytes()
     chosen = {"loss": "prototypical", "keep": "best", "epochs": 6, "learning_rate": 0.003}
-    assert api.pretrain_known(known, out=run, settings={"pretrain": chosen}) == weights
+    assert api.pretrain(known, out=run, settings={"pretrain": chosen}) == weights
     assert (weights.stat().st_mtime_ns, log.read_bytes()) == before
     with pytest.raises(UsageError, match=r"pretrain\.epochs \(6 there, 7 now\)"):
-        api.pretrain_known(known, out=run, settings={"pretrain": {**chosen, "epochs": 7}})
+        api.pretrain(known, out=run, settings={"pretrain": {**chosen, "epochs": 7}})
 
 
 def test_a_trained_network_goes_on_learning(made: tuple[Path, Any], pictures: Path, tmp_path: Path) -> None:
@@ -153,9 +153,7 @@ def test_a_trained_network_goes_on_learning(made: tuple[Path, Any], pictures: Pa
         np.savez(known, images=255 - some["images"] // 4, labels=some["labels"])
 
     def trained(name: str, epochs: int, weights: Path | None) -> Network:
-        file = api.pretrain_known(
-            known, out=tmp_path / name, settings={"pretrain": {"epochs": epochs}}, weights=weights
-        )
+        file = api.pretrain(known, out=tmp_path / name, settings={"pretrain": {"epochs": epochs}}, weights=weights)
         return opened(file.parent)[0]
 
     given, still, taught = opened(first.parent)[0], trained("still", 0, first), trained("taught", 1, first)
@@ -176,20 +174,18 @@ def flattened(network: Network) -> torch.Tensor:
 def test_weights_for_other_pictures_cannot_go_on(made: tuple[Path, Any], tmp_path: Path) -> None:
     np.savez(tmp_path / "larger.npz", images=np.zeros((8, 16, 16), np.uint8), labels=np.repeat([0, 1], 4))
     with pytest.raises(UsageError, match="The weights are for pictures of 1x8x8, these are 1x16x16"):
-        api.pretrain_known(
-            tmp_path / "larger.npz", out=tmp_path / "run", weights=made[0] / "whole" / "network.safetensors"
-        )
+        api.pretrain(tmp_path / "larger.npz", out=tmp_path / "run", weights=made[0] / "whole" / "network.safetensors")
 
 
 def test_an_episode_too_large_leaves_no_weights(pictures: Path, tmp_path: Path) -> None:
     settings = {"pretrain": {"loss": "triplet", "support": 10, "query": 5, "epochs": 1}}
     with pytest.raises(DataError, match=r"takes 15 pictures of each kind \(10 support \+ 5 query\).*'0' has 14"):
-        api.pretrain_known(pictures / "known.npz", out=tmp_path / "run", settings=settings)
+        api.pretrain(pictures / "known.npz", out=tmp_path / "run", settings=settings)
     assert not (tmp_path / "run" / "network.safetensors").exists()
 
 
 def test_by_default_few_kinds_are_learned_by_name(pictures: Path, tmp_path: Path) -> None:
-    weights = api.pretrain_known(pictures / "known.npz", out=tmp_path / "run", settings={"pretrain": {"epochs": 1}})
+    weights = api.pretrain(pictures / "known.npz", out=tmp_path / "run", settings={"pretrain": {"epochs": 1}})
     about = opened(weights.parent)[1]
     assert about["loss"] == "cross-entropy"
     assert about["held_out_accuracy"] == records(weights.parent)[-1]["held_out_accuracy"]

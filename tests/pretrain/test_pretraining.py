@@ -15,8 +15,7 @@ from torch import Tensor
 
 from newkinds.datasets import named
 from newkinds.errors import DataError
-from newkinds.pretrain import pretrain
-from newkinds.pretrain.pretraining import split_held_out
+from newkinds.pretrain.pretraining import pretrain, split_held_out
 from newkinds.pretrain.resolve import resolved_pretrain
 from newkinds.pretrain.tasks import TASKS, KnownTask
 from newkinds.randomness import one_thread

@@ -15,8 +15,6 @@ from hands import around, load_names, saved_names, selected, shown, typed
 from made_up_runs import near_known
 
 import newkinds as nk
-from newkinds.demo import demo_runs
-from newkinds.progress import QUIET
 
 pytestmark = pytest.mark.browser
 
@@ -94,7 +92,7 @@ def test_a_small_run(open_page: Any, real_run: Path, tmp_path: Path, screenshots
 
 @pytest.mark.slow
 def test_the_demo(open_page: Any, tmp_path: Path, screenshots: Path, shut_out: Any) -> None:
-    _, given = demo_runs(tmp_path / "demo", 0, QUIET)
+    _, given = nk.demo(tmp_path / "demo")
     screen = tour(open_page, given.path / "report" / "index.html", tmp_path, screenshots, "demo")
     assert shut_out(screen) == []
 

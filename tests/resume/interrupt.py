@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import openTSNE  # noqa: F401  imported late by the report, and slow: once here instead of in every child
 
+import newkinds.api  # with all that a run uses: the command line imports it only when it runs
 import newkinds.cli
 import newkinds.files
 import newkinds.runs.checkpoints
@@ -131,7 +132,7 @@ def kill_at_boundary(number: int) -> None:
         counting.step()
         unlink(self, missing_ok=missing_ok)
 
-    newkinds.runs.files.os = counting  # type: ignore[assignment]
+    newkinds.files.os = counting  # type: ignore[assignment]
     newkinds.runs.checkpoints.DiskCheckpoints.save = counted_save  # type: ignore[method-assign]
     Path.unlink = counted_unlink  # type: ignore[method-assign]
 

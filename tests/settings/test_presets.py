@@ -386,10 +386,10 @@ def test_python_takes_presets(chosen: list[Settings]) -> None:
         api.count("svhn", "svhn", out="r", preset="svhn-quick", seed=3)
     assert chosen[-1] == find_preset("svhn-quick").settings().with_changes({"seed": 3})
     with pytest.raises(Stop):
-        api.pretrain_known("omniglot", out="r", preset="quick")
+        api.pretrain("omniglot", out="r", preset="quick")
     assert chosen[-1] == find_preset("omniglot-quick").settings()
     with pytest.raises(UsageError, match="is for svhn"):
-        api.pretrain_known("omniglot", out="r", preset="svhn-quick")
+        api.pretrain("omniglot", out="r", preset="svhn-quick")
 
 
 @pytest.mark.parametrize("name", [*PUBLISHED, *QUICK])

@@ -154,7 +154,7 @@ def _measure(cell: Cell, where: Where) -> None:
     begun, started = out.exists(), time.monotonic()
     values: dict[str, Any] = {"true_kinds": len(unsorted.classes)}
     if cell.row.method == "count":
-        count = api.count(known, unsorted, out=out, weights=weights, settings=settings, data=where.data)
+        count = api.count(known, unsorted, out=out, weights=weights, settings=settings, data=where.data, progress=QUIET)
         kept = ("k", "low", "high", "k_accuracy", "k_index")
         values |= {"kinds": count["k"], "count": {key: count[key] for key in kept if key in count}}
         values["error_in_k"] = abs(count["k"] - len(unsorted.classes))
@@ -178,6 +178,7 @@ def _measure(cell: Cell, where: Where) -> None:
             auxiliary={} if lesson is None else {lesson: lesson_of(cell, lesson, where, QUIET)},
             page=False,
             model=False,
+            progress=QUIET,
         )
         assert found.scores is not None
         values |= {"kinds": found.n_kinds, **_scores(found.scores)}

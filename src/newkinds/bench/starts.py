@@ -62,7 +62,7 @@ def f_of(cell: Cell, where: Where, progress: Progress) -> Path | None:
         return _trained(f, cell, where, progress)
     out = where.runs / _cut("-".join(["f", cell.setup, cell.preset, *(["but-probes"] if but_probes else [])]), cell)
     known = opened(cell.taught, where.data, cell.each)
-    return api.pretrain_known(known, out=out, settings=shared_settings(cell), data=where.data, progress=progress)
+    return api.pretrain(known, out=out, settings=shared_settings(cell), data=where.data, progress=progress)
 
 
 def _trained(f: Trained, cell: Cell, where: Where, progress: Progress) -> Path:
@@ -70,7 +70,7 @@ def _trained(f: Trained, cell: Cell, where: Where, progress: Progress) -> Path:
     file = where.weights / f"{f.weights}.safetensors"
     if file.exists():
         return file
-    return api.pretrain_known(
+    return api.pretrain(
         opened(f.known, where.data, cell.each),
         out=where.runs / _cut(f.weights, cell),
         settings=combine(None, f.recipe),

@@ -1,4 +1,8 @@
-"""The command line. Each command is a function of `newkinds.api` with its words around it."""
+"""The command line. Each command is the Python function of the same name with its words around it.
+
+The modules here import what takes long (torch, numpy, the pipeline) inside the commands: help comes at once, and by the
+time that the rest is imported, the handlers of signals are in place.
+"""
 
 from __future__ import annotations
 

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+import newkinds as nk
 from newkinds.errors import UsageError
-from newkinds.presets import Preset, preset_for
-from newkinds.progress import Progress
-from newkinds.settings.files import parse_value
-from newkinds.version import __version__
+
+if TYPE_CHECKING:
+    from newkinds import Progress, Settings
+
+
+class Printer:
+    """Where results are printed: standard output, by rich; nothing is printed while `quiet`."""
+
+    quiet = False
+
+    def print(self, what: object, *, markup: bool = True) -> None:
+        """Print a line or a table."""
+        if self.quiet:
+            return
+        from rich.console import Console  # not above: --version needs none
+
+        Console(highlight=False, soft_wrap=True, emoji=False).print(what, markup=markup)
+
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # Without a default for its own --help, typer imports pydantic before it shows a command's.
+    context_settings={"help_option_names": ["-h", "--help"], "default_map": {"help": False}},
     help="Discover new kinds among unsorted pictures, with the help of pictures that are sorted.",
 )
-out = Console(highlight=False, soft_wrap=True)
+out = Printer()
 Known = Annotated[
     str,
     typer.Argument(
@@ -57,6 +72,7 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
 ]
 Kinds = Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")]
+Truth = Annotated[str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")]
 Jobs = Annotated[int, typer.Option(help="Runs side by side.")]
 Backend = Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warnings and results only.")]
@@ -64,7 +80,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warning
 
 def _version(show: bool) -> None:
     if show:
-        out.print(f"newkinds {__version__}")
+        typer.echo(f"newkinds {nk.__version__}")
         raise typer.Exit
 
 
@@ -77,7 +93,7 @@ def _root(
 
 def progress_for(quiet: bool) -> Progress:
     """Return what tells how far a command is."""
-    return Progress("silent" if out.quiet else "quiet" if quiet else "auto")
+    return nk.Progress("silent" if out.quiet else "quiet" if quiet else "auto")
 
 
 def kinds_from(text: str | None) -> int | str | None:
@@ -90,17 +106,26 @@ def kinds_from(text: str | None) -> int | str | None:
         raise UsageError(f"--kinds {text!r} is not a number.", hint="Give a number of 2 or more, or auto.") from None
 
 
-def preset_from(name: str | None, known: str, unsorted: str | None = None) -> Preset | None:
-    """Return what --preset names."""
-    return None if name is None else preset_for(name, known, unsorted)
+def settings_from(
+    file: Path | None,
+    assignments: list[str] | None,
+    options: dict[str, Any],
+    preset: str | None = None,
+    pictures: tuple[str, ...] = (),
+) -> Settings:
+    """Return the settings that were asked for: later ones of --preset, --settings, --set and `options` count.
 
+    options: dotted settings, None where the option was not given. pictures: what the preset is for: KNOWN and, where
+    there are any, UNSORTED.
+    """
+    from newkinds.presets import combine, preset_for
+    from newkinds.settings.files import parse_value
 
-def given_settings(assignments: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Return dotted settings from --set and from the options that have a value."""
     given: dict[str, Any] = {}
     for assignment in assignments or []:
         key, equals, value = assignment.partition("=")
         if not equals:
             raise UsageError(f"--set {assignment!r} has no '='.", hint="Write it as --set discover.epochs=20")
         given[key.strip()] = parse_value(value.strip())
-    return given | {key: value for key, value in options.items() if value is not None}
+    given |= {key: value for key, value in options.items() if value is not None}
+    return combine(file, given, None if preset is None else preset_for(preset, *pictures))

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.table import Table
 
-from newkinds import api
+import newkinds as nk
 from newkinds.cli.base import (
     Data,
     Kinds,
@@ -23,22 +21,16 @@ from newkinds.cli.base import (
     Seed,
     Set,
     SettingsFile,
+    Truth,
     Unsorted,
     Weights,
     app,
-    given_settings,
     kinds_from,
     out,
-    preset_from,
     progress_for,
+    settings_from,
 )
-from newkinds.count import in_words
-from newkinds.demo import run_demo
-from newkinds.discovery import Discovery
-from newkinds.evaluation.scores import Scores
-from newkinds.export import export_run
-from newkinds.images import scan as scan_folder
-from newkinds.presets import combine
+from newkinds.cli.show import show_count, show_demo, show_discovery, show_scan, show_scores
 
 
 @app.command()
@@ -53,7 +45,7 @@ def demo(
 
     Example: newkinds demo
     """
-    run_demo(folder, seed, progress_for(quiet), out)
+    show_demo(*nk.demo(folder, seed=seed, progress=progress_for(quiet)))
 
 
 @app.command()
@@ -66,16 +58,7 @@ def scan(
 
     Example: newkinds scan photos/known
     """
-    found = scan_folder(folder, verify=not quick, progress=progress_for(quiet))
-    kinds: dict[str, int] = {}
-    for picture in found.found:
-        top = picture.name.split("/")[0] if "/" in picture.name else "(not in a folder)"
-        kinds[top] = kinds.get(top, 0) + 1
-    for kind, number in sorted(kinds.items()):
-        out.print(f"{number:8d}  {kind}", markup=False)
-    for skipped in found.skipped:
-        out.print(f" skipped  {skipped.name}: {skipped.reason}", markup=False)
-    out.print(f"{len(found.found)} pictures in {len(kinds)} folders, {len(found.skipped)} files skipped")
+    show_scan(nk.scan(folder, quick=quick, progress=progress_for(quiet)))
 
 
 @app.command()
@@ -88,9 +71,7 @@ def discover(
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
     seed: Seed = None,
-    truth: Annotated[
-        str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")
-    ] = None,
+    truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
     preset: PresetName = None,
@@ -103,19 +84,18 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    given = given_settings(set_, {**options, "network": network, "seed": seed})
-    chosen = combine(settings, given, preset_from(preset, known, unsorted))
-    found = api.discover(
+    options |= {"network": network, "seed": seed}
+    found = nk.discover(
         known,
         unsorted,
         out=folder,
         truth=truth,
         weights=weights,
         data=data,
-        settings=chosen,
+        settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         progress=progress_for(quiet),
     )
-    _show_discovery(found)
+    show_discovery(found)
 
 
 @app.command()
@@ -137,10 +117,8 @@ def pretrain(
 
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
-    chosen = combine(settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known))
-    file = api.pretrain_known(
-        known, out=folder, settings=chosen, weights=weights, data=data, progress=progress_for(quiet)
-    )
+    chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known,))
+    file = nk.pretrain(known, out=folder, settings=chosen, weights=weights, data=data, progress=progress_for(quiet))
     out.print(str(file), markup=False)
 
 
@@ -162,14 +140,11 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    chosen = combine(
-        settings, given_settings(set_, {"network": network, "seed": seed}), preset_from(preset, known, unsorted)
-    )
-    found = api.count(
+    chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known, unsorted))
+    found = nk.count(
         known, unsorted, out=folder, weights=weights, data=data, settings=chosen, progress=progress_for(quiet)
     )
-    out.print(in_words(found), markup=False)
-    out.print(f"Curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+    show_count(found, folder)
 
 
 @app.command()
@@ -188,7 +163,7 @@ def predict(
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
-    found = api.predict_images(run, images, among=among, network=network, data=data, progress=progress_for(quiet))
+    found = nk.predict(run, images, among=among, network=network, data=data, progress=progress_for(quiet))
     if to is None:
         sys.stdout.write(found.table().decode())
     else:
@@ -207,8 +182,8 @@ def evaluate(
 
     Example: newkinds evaluate runs/shop --truth folders
     """
-    found, baseline = api.evaluate(run, truth, data=data, progress=progress_for(quiet))
-    _show_scores(found, baseline)
+    found, baseline = nk.evaluate(run, truth, data=data, progress=progress_for(quiet))
+    show_scores(found, baseline)
 
 
 @app.command()
@@ -217,7 +192,7 @@ def report(run: Run, data: Data = None, quiet: Quiet = False) -> None:
 
     Example: newkinds report runs/shop
     """
-    out.print(str(api.report(run, data=data, progress=progress_for(quiet))), markup=False)
+    out.print(str(nk.report(run, data=data, progress=progress_for(quiet))), markup=False)
 
 
 @app.command()
@@ -235,7 +210,7 @@ def export(
 
     Example: newkinds export runs/shop --to folders --names names.json --out sorted
     """
-    made = export_run(run, to, target, names=names, link=link, data=data, network=network, progress=progress_for(quiet))
+    made = nk.export(run, to, target, names=names, link=link, data=data, network=network, progress=progress_for(quiet))
     out.print(str(made), markup=False)
 
 
@@ -250,29 +225,5 @@ def figures(
 
     Example: newkinds figures runs/shop
     """
-    for file in api.figures(run, out=folder, data=data, progress=progress_for(quiet)):
+    for file in nk.figures(run, out=folder, data=data, progress=progress_for(quiet)):
         out.print(str(file), markup=False)
-
-
-def _show_discovery(found: Discovery) -> None:
-    sizes = np.unique(found.labels, return_counts=True)[1]
-    asked = found.probabilities.shape[1]
-    empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
-    out.print(
-        f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {sizes.min()} to {sizes.max()} pictures{empty}"
-    )
-    if found.scores is not None and found.kmeans_scores is not None:
-        _show_scores(found.scores, found.kmeans_scores)
-    if found.choice is not None:
-        out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
-    out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
-
-
-def _show_scores(found: Scores, baseline: Scores) -> None:
-    table = Table(box=None, pad_edge=False)
-    for title in ("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds"):
-        table.add_column(title, justify="left" if not title else "right")
-    for title, scores in (("k-means on the features", baseline), ("discovered", found)):
-        numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)
-        table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), str(scores.n_true))
-    out.print(table)

@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from newkinds.bench import SETUPS, TABLES, Where, cells
-from newkinds.bench import bench as run_bench
-from newkinds.bench import render as render_bench
+import newkinds as nk
 from newkinds.cli.base import (
     Backend,
     Data,
@@ -21,19 +18,16 @@ from newkinds.cli.base import (
     Quiet,
     Set,
     SettingsFile,
+    Truth,
     Unsorted,
     Weights,
     app,
-    given_settings,
     kinds_from,
     out,
     progress_for,
+    settings_from,
 )
-from newkinds.compare import Comparison
-from newkinds.compare import compare as compare_methods
-from newkinds.datasets import DATASETS
-from newkinds.methods.registry import METHODS
-from newkinds.presets import combine
+from newkinds.cli.show import show_comparison
 
 
 @app.command()
@@ -46,7 +40,7 @@ def compare(
     ] = "kmeans,lsc,mcl,dtc",
     kinds: Kinds = None,
     seeds: Annotated[int, typer.Option(help="How many runs of each method.")] = 3,
-    truth: Annotated[str | None, typer.Option(help="The true kinds: a CSV with path,kind, or 'folders'.")] = None,
+    truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
     settings: SettingsFile = None,
@@ -59,22 +53,21 @@ def compare(
 
     Example: newkinds compare photos/known photos/unsorted --methods kmeans,lsc,dtc --kinds 12 --out runs/all
     """
-    given = given_settings(set_, {"kinds": kinds_from(kinds)})
-    found = compare_methods(
+    found = nk.compare(
         known,
         unsorted,
         out=folder,
-        methods=list(METHODS) if methods == "all" else methods.split(","),
+        methods=list(nk.methods()) if methods == "all" else methods.split(","),
         seeds=seeds,
         truth=truth,
         weights=weights,
         data=data,
-        settings=combine(settings, given),
+        settings=settings_from(settings, set_, {"kinds": kinds_from(kinds)}),
         jobs=jobs,
         backend=backend,
         progress=progress_for(quiet),
     )
-    _show_comparison(found)
+    show_comparison(found)
 
 
 @app.command()
@@ -100,6 +93,10 @@ def bench(
 
     Example: newkinds bench known-k --data ~/data --seeds 3 --only omniglot
     """
+    from newkinds.bench import Where
+    from newkinds.bench import bench as run_bench
+    from newkinds.bench import render as render_bench
+
     if render:
         for file in render_bench(results, docs):
             out.print(str(file), markup=False)
@@ -125,6 +122,11 @@ def bench(
 
 def _show_tables(results: Path, preset: str, seeds: int) -> None:
     """List the paper's tables: what they are, what they need, how long they take, and how much of them is there."""
+    from rich.table import Table
+
+    from newkinds.bench import SETUPS, TABLES, cells
+    from newkinds.datasets import DATASETS
+
     shown = Table("table", "what", "data", "minutes", "measured", box=None, pad_edge=False)
     for one in TABLES.values():
         names = [cell.name for cell in cells(one, preset, seeds)]
@@ -134,22 +136,3 @@ def _show_tables(results: Path, preset: str, seeds: int) -> None:
     out.print("\nMinutes are about those of two cores, for all of a table and one seed. The data sets:")
     for dataset in dict.fromkeys(part.partition(":")[0] for setup in SETUPS.values() for part in setup.unsorted):
         out.print(f"  {dataset}: {DATASETS[dataset].needs}", markup=False)
-
-
-def _show_comparison(found: Comparison) -> None:
-    table = Table(box=None, pad_edge=False)
-    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI", "kinds": "kinds"}
-    names |= {"seconds": "seconds", "megabytes": "MB"}
-    shown = [name for name in names if any(row[name] is not None for row in found.methods)]
-    for name in shown:
-        table.add_column(names[name], justify="left" if name == "method" else "right")
-    for row in found.methods:
-        table.add_row(*(row[name] if name == "method" else _measured(row[name], row[f"{name}_std"]) for name in shown))
-    out.print(table)
-    out.print(f"report  {found.page}", markup=False)
-
-
-def _measured(mean: float | None, deviation: float | None) -> str:
-    if mean is None:
-        return ""
-    return f"{mean:.3g}" if deviation is None else f"{mean:.3g} ± {deviation:.2g}"

@@ -6,18 +6,10 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from newkinds.cli.base import (
-    app,
-    out,
-)
-from newkinds.configure import Settings
-from newkinds.datasets import DATASETS
-from newkinds.methods.registry import METHODS
-from newkinds.networks import FOREIGN, NETWORKS
-from newkinds.presets import all_presets, find_preset
+import newkinds as nk
+from newkinds.cli.base import app, out
+from newkinds.cli.show import show_rows
 
 
 @app.command()
@@ -26,10 +18,7 @@ def methods() -> None:
 
     Example: newkinds methods
     """
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, entry in METHODS.items():
-        table.add_row(name, entry.line)
-    out.print(table)
+    show_rows(nk.methods().items())
 
 
 @app.command()
@@ -38,12 +27,7 @@ def networks() -> None:
 
     Example: newkinds networks
     """
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, entry in NETWORKS.items():
-        table.add_row(name, entry.description)
-    for name, description in FOREIGN.items():
-        table.add_row(name, escape(description))
-    out.print(table)
+    show_rows(nk.networks().items())
     out.print("The last two are trained already and see pictures at their own size; --set network_size=96 is faster.")
 
 
@@ -53,24 +37,20 @@ def datasets() -> None:
 
     Example: newkinds datasets
     """
-    for one in DATASETS.values():
-        out.print(f"[bold]{one.name}[/]  {one.title}{', ' if one.address else ''}{one.address}")
-        defaults = {one.known: " (KNOWN by default)", one.unsorted: " (UNSORTED by default)"}
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for part, about in one.parts.items():
-            table.add_row(f"  {one.name}:{part}", about + defaults.get(part, ""))
-        if one.needs:
-            table.add_row("  needs", one.needs)
-        out.print(table)
+    for name, one in nk.datasets().items():
+        out.print(f"[bold]{name}[/]  {one['title']}{', ' if one['address'] else ''}{one['address']}")
+        defaults = {one["known"]: " (KNOWN by default)", one["unsorted"]: " (UNSORTED by default)"}
+        rows = [(f"  {name}:{part}", about + defaults.get(part, "")) for part, about in one["parts"].items()]
+        show_rows([*rows, ("  needs", one["needs"])] if one["needs"] else rows)
 
 
-@app.command("settings")
-def show_settings() -> None:
+@app.command()
+def settings() -> None:
     """Show every setting with its default, as TOML that --settings takes.
 
     Example: newkinds settings > my.toml
     """
-    sys.stdout.write(Settings().to_toml())
+    sys.stdout.write(nk.settings().to_toml())
 
 
 @app.command()
@@ -82,9 +62,7 @@ def presets(
     Example: newkinds presets omniglot-paper > my.toml
     """
     if name is not None:
-        sys.stdout.write(find_preset(name).text)
+        sys.stdout.write(nk.presets(name))
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for one in all_presets().values():
-        table.add_row(one.name, one.dataset, escape(one.about))
-    out.print(table)
+    # A preset is called by its data set and its kind.
+    show_rows((name, name.rpartition("-")[0], about) for name, about in nk.presets().items())

@@ -10,7 +10,7 @@ from newkinds.export.names import read_names
 from newkinds.export.network import onnx_bytes
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder
 from newkinds.runs.pictures import Source
 from newkinds.runs.results import read_assignment
@@ -18,7 +18,7 @@ from newkinds.runs.results import read_assignment
 FORMATS = ("folders", "csv", "jsonl", "onnx")
 
 
-def export_run(
+def export(
     run: str | Path,
     to: str,
     out: str | Path,
@@ -28,7 +28,7 @@ def export_run(
     data: str | Path | None = None,
     images: Source | None = None,
     network: str | None = None,
-    progress: Progress = QUIET,
+    progress: Progress | None = None,
 ) -> Path:
     """Write what a finished run found to `out`, whole or not at all, and return `out`. Nothing is overwritten.
 
@@ -42,7 +42,7 @@ def export_run(
         raise unknown_name("format", to, FORMATS)
     if link and to != "folders":
         raise UsageError(f"There is nothing to link in an export to {to!r}.", hint="Leave --link out.")
-    run, out = Path(run), Path(out)
+    run, out, progress = Path(run), Path(out), automatic(progress)
     folder = RunFolder.open(run)
     found = read_assignment(folder)
     check_free(out, folder=to == "folders")
@@ -70,4 +70,4 @@ def export_run(
     return out
 
 
-__all__ = ["FORMATS", "export_run"]
+__all__ = ["FORMATS", "export"]

@@ -1,5 +1,5 @@
 """Known kinds to f (Algorithm 1, line 2)."""
 
-from newkinds.pretrain.pretraining import Pretraining, pretrain
+from newkinds.pretrain.pretraining import Pretraining
 
-__all__ = ["Pretraining", "pretrain"]
+__all__ = ["Pretraining"]

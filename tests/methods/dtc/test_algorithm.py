@@ -25,7 +25,7 @@ from newkinds.methods.dtc.monitor import shared_information
 from newkinds.methods.dtc.targets import Targets
 from newkinds.methods.dtc.task import ClusteringTask
 from newkinds.networks import Model, Network, build_network
-from newkinds.pretrain import pretrain
+from newkinds.pretrain.pretraining import pretrain
 from newkinds.progress import Progress
 from newkinds.randomness import one_thread
 from newkinds.settings import Initialise, Pretrain

@@ -1,0 +1,115 @@
+"""What the commands print: lines and tables of what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from newkinds.cli.base import out
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from newkinds import Comparison, Discovery
+    from newkinds.evaluation.scores import Scores
+    from newkinds.images import Scan
+
+
+def show_rows(rows: Iterable[Iterable[str]]) -> None:
+    """Print rows of text in columns, each word as it is."""
+    from rich.markup import escape
+
+    table = _table()
+    for row in rows:
+        table.add_row(*map(escape, row))
+    out.print(table)
+
+
+def show_scan(scan: Scan) -> None:
+    """Print how many pictures are in each folder, and what is not used."""
+    folders = Counter(one.name.split("/")[0] if "/" in one.name else "(not in a folder)" for one in scan.found)
+    for folder, number in sorted(folders.items()):
+        out.print(f"{number:8d}  {folder}", markup=False)
+    for skipped in scan.skipped:
+        out.print(f" skipped  {skipped.name}: {skipped.reason}", markup=False)
+    out.print(f"{len(scan.found)} pictures in {len(folders)} folders, {len(scan.skipped)} files skipped")
+
+
+def show_demo(guessed: Discovery, given: Discovery) -> None:
+    """Print how well the digits were found, with their number estimated and given."""
+    table = _table("", "K estimated", "K given")
+    table.add_row("new kinds (truly 5)", str(guessed.n_kinds), str(given.n_kinds))
+    table.add_row("ACC of k-means on the features", _acc(guessed.kmeans_scores), _acc(given.kmeans_scores))
+    table.add_row("ACC of discovery (DTC)", _acc(guessed.scores), _acc(given.scores))
+    out.print(table)
+    _show_files(given)
+
+
+def show_discovery(found: Discovery) -> None:
+    """Print how many kinds were found, their scores where the truth is known, and where the files are."""
+    sizes = Counter(found.labels.tolist()).values()
+    asked = found.probabilities.shape[1]
+    empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
+    out.print(
+        f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
+    )
+    if found.scores is not None and found.kmeans_scores is not None:
+        show_scores(found.scores, found.kmeans_scores)
+    if found.choice is not None:
+        out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
+    _show_files(found)
+
+
+def show_scores(found: Scores, baseline: Scores) -> None:
+    """Print the scores of what was found below those of k-means on the features that it started from."""
+    table = _table("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds")
+    for title, scores in (("k-means on the features", baseline), ("discovered", found)):
+        numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)
+        table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), str(scores.n_true))
+    out.print(table)
+
+
+def show_count(count: Mapping[str, Any], folder: Path) -> None:
+    """Print the number of new kinds and how sure it is; folder: the run folder, which has the curves."""
+    from newkinds.count import in_words
+
+    out.print(in_words(count), markup=False)
+    out.print(f"Curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+
+
+def show_comparison(found: Comparison) -> None:
+    """Print a row for each method: its scores where the truth is known, and what it cost."""
+    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI", "kinds": "kinds"}
+    names |= {"seconds": "seconds", "megabytes": "MB"}
+    shown = [name for name in names if any(row[name] is not None for row in found.methods)]
+    table = _table(*(names[name] for name in shown))
+    for row in found.methods:
+        table.add_row(*(row[name] if name == "method" else _measured(row[name], row[f"{name}_std"]) for name in shown))
+    out.print(table)
+    out.print(f"report  {found.page}", markup=False)
+
+
+def _table(*titles: str) -> Table:
+    """Return an empty table; titles: of its columns, of which all but the first hold numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=bool(titles))
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if number else "left")
+    return table
+
+
+def _show_files(found: Discovery) -> None:
+    out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
+
+
+def _acc(scores: Scores | None) -> str:
+    return "" if scores is None else f"{scores.acc:.3f}"
+
+
+def _measured(mean: float | None, deviation: float | None) -> str:
+    if mean is None:
+        return ""
+    return f"{mean:.3g}" if deviation is None else f"{mean:.3g} ± {deviation:.2g}"
