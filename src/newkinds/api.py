@@ -11,7 +11,7 @@ from newkinds.discovery import Discovery
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import open_images, open_pair
+from newkinds.images import Source, in_memory, open_images, open_pair
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import LESSONS
 from newkinds.networks.files import network_about
@@ -26,8 +26,6 @@ from newkinds.report.figures import draw_figures
 from newkinds.runs import RunFolder
 from newkinds.runs.results import PAGE, read_result, report_run, score_run
 from newkinds.settings import Settings, make_settings, merge, read_toml
-
-Source = str | Path | ImageSet
 
 
 def discover(
@@ -52,15 +50,18 @@ def discover(
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
 
-    known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, an ImageSet, or a
-    name from `newkinds datasets`. unsorted: the same without kinds; its labels, if any, are not looked at.
+    known: a folder with one folder a kind; a .csv or .parquet list with the columns `path` and `label`; an .npz file
+    with `images` or `embeddings` and `labels`; a name from `newkinds datasets`; a mapping from kind to paths; a pair of
+    paths, of an array or of arrays and their labels; or an ImageSet: all that `open_images` takes.
+    unsorted: the same without kinds; labels, if any, are for scores only.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
     kinds: the number of new kinds, or "auto" to estimate it. method: a name from `newkinds methods`, default "dtc",
     whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, or
     `module:function`; the last two are trained already.
     weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
-    truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `Settings`.
+    truth: "folders" (or labels, where the unsorted pictures have them) or a CSV file, for scores only.
+    settings: a TOML file, nested values, or `Settings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
     other arguments come over it. lessons: files that `prepare` made, by the lesson's name. page: whether the
     report is made. model: whether what `predict` needs is kept.
@@ -145,30 +146,46 @@ def count(
 
 
 def evaluate(
-    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET
+    run: str | Path,
+    truth: str | Path,
+    *,
+    images: Source | None = None,
+    data: str | Path | None = None,
+    progress: Progress = QUIET,
 ) -> tuple[Scores, Scores]:
-    """Score a finished run against the truth and keep the scores in it. data: as in `discover`.
+    """Score a finished run against the truth and keep the scores in it.
 
+    truth, data: as in `discover`. images: the run's unsorted pictures, where they have moved or were given in memory.
     Returns the scores of the kinds found and those of k-means on the features they started from.
     """
     folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, progress)))
+    return score_run(folder, read_truth(truth, unsorted_of(folder, data, progress, images)))
 
 
-def report(run: str | Path, *, data: str | Path | None = None, progress: Progress = QUIET) -> Path:
-    """Make a run's page again and return it. data: as in `discover`."""
+def report(
+    run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress = QUIET
+) -> Path:
+    """Make a run's page again and return it. images: as in `evaluate`. data: as in `discover`."""
     folder = RunFolder.open(Path(run))
-    report_run(folder, unsorted_of(folder, data, progress), progress=progress)
+    report_run(folder, unsorted_of(folder, data, progress, images), progress=progress)
     return folder.path / PAGE
 
 
 def figures(
-    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress = QUIET
+    run: str | Path,
+    *,
+    out: str | Path | None = None,
+    images: Source | None = None,
+    data: str | Path | None = None,
+    progress: Progress = QUIET,
 ) -> list[Path]:
-    """Draw the paper's figures of a finished run into `out`, default RUN/figures; returns the files. data: as above."""
+    """Draw the paper's figures of a finished run into `out`, default RUN/figures, and return the files.
+
+    images: as in `evaluate`. data: as in `discover`.
+    """
     folder = RunFolder.open(Path(run))
     where = folder.path / "figures" if out is None else Path(out)
-    return draw_figures(folder, unsorted_of(folder, data, progress), where, progress)
+    return draw_figures(folder, unsorted_of(folder, data, progress, images), where, progress)
 
 
 def predict_images(
@@ -289,12 +306,20 @@ def _open_for(run: RunFolder, source: Source, data: str | Path | None, progress:
     return open_images(named(source, data=data, **shape) or source, **shape)
 
 
-def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open a run's unsorted pictures again."""
-    images = _open_for(run, run.sources["unsorted"], data, progress)
-    if images.names != read_result(run).names:
+def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, images: Source | None = None) -> ImageSet:
+    """Open a run's unsorted pictures again: `images`, if they are given, otherwise where the run found them."""
+    source = run.sources["unsorted"] if images is None else images
+    if isinstance(source, str) and in_memory(source):
         raise RunError(
-            f"The pictures in {images.source} are no longer those of the run in {run.path}.",
+            f"The unsorted pictures of the run in {run.path} were given in memory ({source}).",
+            hint="Give them again, in Python, with images=.",
+        )
+    opened = _open_for(run, source, data, progress)
+    # Those of an array are called by their numbers, which any other array of that length has, too.
+    others = images is not None and opened.fingerprint != run.data["unsorted"]["fingerprint"]
+    if others or opened.names != read_result(run).names:
+        raise RunError(
+            f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}.",
             hint="Put them back, or run `newkinds discover` again with another --out.",
         )
-    return images
+    return opened

@@ -20,6 +20,7 @@ from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluation.scores import score
 from newkinds.files import write_atomic
+from newkinds.images import Source
 from newkinds.memory import PeakMemory
 from newkinds.methods.registry import METHODS
 from newkinds.networks import is_foreign
@@ -67,8 +68,8 @@ class Comparison:
 
 
 def compare(
-    known: api.Source,
-    unsorted: api.Source,
+    known: Source,
+    unsorted: Source,
     *,
     out: str | Path,
     methods: Sequence[str] = ("kmeans", "lsc", "mcl", "dtc"),
@@ -120,7 +121,7 @@ def compare(
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
     write_atomic(folder / "table.csv", found.table())
     shown = RunFolder.open(folder / f"{'dtc' if 'dtc' in methods else methods[0]}-0")
-    page = report_data(shown, api.unsorted_of(shown, data, progress))
+    page = report_data(shown, api.unsorted_of(shown, data, progress, unsorted))
     write_report(replace(page, title=folder.resolve().name, comparison=values), folder / "report", progress=progress)
     return found
 
@@ -156,8 +157,8 @@ def _claim(folder: Path, asked: dict[str, Any]) -> None:
 
 
 def _run(
-    known: api.Source,
-    unsorted: api.Source,
+    known: Source,
+    unsorted: Source,
     folder: Path,
     method: str,
     seed: int,

@@ -15,7 +15,7 @@ from newkinds.files import write_atomic
 from newkinds.predict import Predictions, kinds_csv
 
 if TYPE_CHECKING:
-    from newkinds.images.imageset import ImageSet
+    from newkinds.images import Source
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,7 @@ class Discovery:
         """Copy the report to a folder that does not exist yet and return its page."""
         return Path(shutil.copytree(self.path / "report", folder)) / "index.html"
 
-    def predict(
-        self, images: str | Path | ImageSet, among: str = "all", *, data: str | Path | None = None
-    ) -> Predictions:
+    def predict(self, images: Source, among: str = "all", *, data: str | Path | None = None) -> Predictions:
         """Return the kinds of new pictures. data: the folder that data sets called by name lie in."""
         from newkinds.api import predict_images  # here, because the api gives out these objects
 

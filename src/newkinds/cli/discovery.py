@@ -57,24 +57,26 @@ def demo(
 
 @app.command()
 def scan(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of pictures.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder or a .csv or .parquet list.")],
     quick: Annotated[bool, typer.Option(help="Read headers only: do not look for broken pictures.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is in a folder and what is broken; change nothing.
+    """Say what is in a folder or a list and what is broken; change nothing.
 
     Example: newkinds scan photos/known
     """
     found = scan_folder(folder, verify=not quick, progress=progress_for(quiet))
     kinds: dict[str, int] = {}
     for picture in found.found:
-        top = picture.name.split("/")[0] if "/" in picture.name else "(not in a folder)"
+        kind = found.kind_of(picture.name)
+        top = str(kind) if kind not in (None, "") else "(without a kind)" if found.listing else "(not in a folder)"
         kinds[top] = kinds.get(top, 0) + 1
     for kind, number in sorted(kinds.items()):
         out.print(f"{number:8d}  {kind}", markup=False)
     for skipped in found.skipped:
         out.print(f" skipped  {skipped.name}: {skipped.reason}", markup=False)
-    out.print(f"{len(found.found)} pictures in {len(kinds)} folders, {len(found.skipped)} files skipped")
+    groups = f"{len(kinds)} kinds" if found.listing else f"{len(kinds)} folders"
+    out.print(f"{len(found.found)} pictures in {groups}, {len(found.skipped)} files skipped")
 
 
 @app.command()
@@ -174,7 +176,9 @@ def count(
 @app.command()
 def predict(
     run: Run,
-    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, an .npz file or a name.")],
+    images: Annotated[
+        str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, a list, an .npz file or a name.")
+    ],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
     network: Annotated[
