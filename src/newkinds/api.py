@@ -12,7 +12,7 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, open_images, open_pair
+from newkinds.images import Scan, Source, open_images, open_pair
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES
@@ -27,7 +27,7 @@ from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import Source, unsorted_of
+from newkinds.runs.pictures import unsorted_of
 from newkinds.settings import CoreSettings
 
 
@@ -62,15 +62,18 @@ def discover(
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
 
-    known: a folder with one folder a kind, an .npz file with `images` or `embeddings` and `labels`, an ImageSet, or a
-    name from `newkinds datasets`. unsorted: the same without kinds; its labels, if any, are not looked at.
+    known: a folder with one folder a kind; a .csv or .parquet list with the columns `path` and `label`; an .npz file
+    with `images` or `embeddings` and `labels`; a name from `newkinds datasets`; a mapping from kind to paths; a pair of
+    paths, of an array or of arrays and their labels; or an ImageSet: all that `open_images` takes.
+    unsorted: the same without kinds; labels, if any, are for scores only.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
     kinds: the number of new kinds, or "auto" to estimate it. method: a name from `newkinds methods`, default "dtc",
     whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, or
     `module:function`; the last two are trained already.
     weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
-    truth: "folders" or a CSV file, for scores only. settings: a TOML file, nested values, or `CoreSettings`.
+    truth: "folders" (or labels, where the unsorted pictures have them) or a CSV file, for scores only.
+    settings: a TOML file, nested values, or `Settings`.
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
     other arguments come over it. auxiliary: files that `prepare` made, by the name of the network. page: whether
     the report is made. model: whether what `predict` needs is kept. device: where to compute, such as "cuda" or "cpu";
@@ -162,30 +165,46 @@ def count(
 
 
 def evaluate(
-    run: str | Path, truth: str | Path, *, data: str | Path | None = None, progress: Progress | None = None
+    run: str | Path,
+    truth: str | Path,
+    *,
+    images: Source | None = None,
+    data: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Scores, Scores]:
-    """Score a finished run against the truth and keep the scores in it. data: as in `discover`.
+    """Score a finished run against the truth and keep the scores in it.
 
+    truth, data: as in `discover`. images: the run's unsorted pictures, where they have moved or were given in memory.
     Returns the scores of the kinds found and those of k-means on the features they started from.
     """
     folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress))))
+    return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress), images)))
 
 
-def report(run: str | Path, *, data: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """Make a run's page again and return it. data: as in `discover`."""
+def report(
+    run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress | None = None
+) -> Path:
+    """Make a run's page again and return it. images: as in `evaluate`. data: as in `discover`."""
     folder, say = RunFolder.open(Path(run)), automatic(progress)
-    report_run(folder, unsorted_of(folder, data, say), progress=say)
+    report_run(folder, unsorted_of(folder, data, say, images), progress=say)
     return folder.path / names.PAGE
 
 
 def figures(
-    run: str | Path, *, out: str | Path | None = None, data: str | Path | None = None, progress: Progress | None = None
+    run: str | Path,
+    *,
+    out: str | Path | None = None,
+    images: Source | None = None,
+    data: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> list[Path]:
-    """Draw the paper's figures of a finished run into `out`, default RUN/figures; returns the files. data: as above."""
+    """Draw the paper's figures of a finished run into `out`, default RUN/figures, and return the files.
+
+    images: as in `evaluate`. data: as in `discover`.
+    """
     folder, say = RunFolder.open(Path(run)), automatic(progress)
     where = folder.path / names.FIGURES if out is None else Path(out)
-    return draw_figures(folder, unsorted_of(folder, data, say), where, say)
+    return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
 def predict(

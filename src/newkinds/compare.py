@@ -19,6 +19,7 @@ from newkinds import api
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.files import write_atomic
+from newkinds.images import Source
 from newkinds.memory import PeakMemory
 from newkinds.methods.registry import DEFAULT, METHODS
 from newkinds.networks import is_foreign
@@ -28,7 +29,7 @@ from newkinds.progress import QUIET, Progress, automatic
 from newkinds.report import write_report
 from newkinds.report.run import report_data
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import Source, unsorted_of
+from newkinds.runs.pictures import unsorted_of
 from newkinds.runs.results import read_assignment, read_scores
 from newkinds.settings import CoreSettings
 
@@ -125,7 +126,7 @@ def compare(
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
     write_atomic(folder / "table.csv", found.table())
     shown = RunFolder.open(folder / f"{DEFAULT if DEFAULT in methods else methods[0]}-0")
-    page = report_data(shown, unsorted_of(shown, data, progress))
+    page = report_data(shown, unsorted_of(shown, data, progress, unsorted))
     write_report(replace(page, title=folder.resolve().name, comparison=values), folder / "report", progress=progress)
     return found
 

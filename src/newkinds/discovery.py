@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.evaluation.scores import Scores
+from newkinds.images import Source
 from newkinds.predict import predict_images
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import Source
 from newkinds.runs.results import read_assignment, read_scores
 
 

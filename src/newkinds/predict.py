@@ -19,6 +19,7 @@ from newkinds.assignment import Assignment, known_kind, new_kind
 from newkinds.equations import assignment
 from newkinds.errors import UsageError, unknown_name
 from newkinds.features import apply, model_outputs
+from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import HEADS
 from newkinds.networks import Model
@@ -26,7 +27,7 @@ from newkinds.networks.files import model_from_bytes
 from newkinds.parallel.processes import make_accelerator
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import Source, open_for
+from newkinds.runs.pictures import open_for
 
 AMONG = ("all", "new", "known")
 

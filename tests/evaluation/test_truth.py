@@ -56,6 +56,8 @@ def test_csv(tmp_path: Path) -> None:
         "kind,note,path\ncat,x,cat/1.png\n",  # other columns and another order, as in kinds.csv
         "\ufeffpath,kind\r\ncat/1.png,cat\r\n",  # as spreadsheets write it
         'path,kind\n"cat/1.png","cat"\n',
+        "path;kind\ncat/1.png;cat\n",
+        "Path,Label\ncat/1.png,cat\n",
         "path,kind\ncat/1.png,cat\nunheard-of.png,dog\n",
         "path,kind\ncat/1.png,cat\ndog/1.png,\nloose.png\n",  # an empty kind, and a row that is too short
         "path,kind\ncat/1.png,cat,extra\n",
@@ -71,7 +73,7 @@ def test_names_with_commas_quotes_and_other_scripts(tmp_path: Path) -> None:
     assert read_truth(file, pictures(names)) == ("x,y", "猫")
 
 
-@pytest.mark.parametrize("text", ["", "\n", "file,kind\na,b\n", "path;kind\na;b\n"])
+@pytest.mark.parametrize("text", ["", "\n", "file,kind\na,b\n", "path;size\na;b\n"])
 def test_missing_columns(text: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_truth(written(tmp_path, text), pictures())

@@ -1,17 +1,24 @@
-"""Array files as ImageSets: how their arrays are read, and what is refused in which words."""
+"""Arrays in files and in memory as ImageSets: how they are read, and what is refused in which words."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from making import integers, saved
 
 from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import read_truth
-from newkinds.images.arrays import load_npz
+from newkinds.images import open_images, open_pair
+from newkinds.images.arrays import load_array, load_npz
+from newkinds.images.decode import decode, encode
 
 
 @pytest.mark.parametrize(
@@ -160,3 +167,126 @@ def test_npz_files_that_are_not(tmp_path: Path) -> None:
             assert len(load_npz(path, labelled=True)) == 40
         except DataError as error:
             assert "\n" not in error.message  # noqa: PT017
+
+
+# In memory
+
+
+def given_or_refused(call: Any) -> Any:
+    """Return what an ImageSet holds, or, where there is none, what was wrong, without what it was read from."""
+    try:
+        images = call()
+    except DataError as error:
+        return re.sub(r"^.*?(?= has | needs )", "", error.message)
+    labels = None if images.labels is None else images.labels.tolist()
+    return images.pixels.dtype, images.pixels.tolist(), images.names, labels, images.classes, images.fingerprint
+
+
+SHAPES = st.lists(st.integers(0, 4), min_size=1, max_size=5).map(tuple)
+ARRAYS = st.sampled_from([np.uint8, np.float32, np.int64]).flatmap(lambda dtype: arrays(dtype, SHAPES))
+LABELS = st.none() | arrays(np.int64, st.integers(0, 4), elements=st.integers(-1, 3)) | st.just(np.array(["b", "a"]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(ARRAYS, LABELS, st.booleans())
+def test_memory_and_files_never_disagree(tmp_path: Path, array: Any, labels: Any, labelled: bool) -> None:
+    name = "embeddings" if array.dtype.kind == "f" and array.ndim == 2 else "images"
+    file = saved(tmp_path / "a.npz", **{name: array}, **({} if labels is None else {"labels": labels}))
+    in_file = given_or_refused(lambda: load_npz(file, labelled=labelled))
+    assert given_or_refused(lambda: load_array(array, labels, labelled=labelled)) == in_file
+
+
+def test_arrays_are_sources() -> None:
+    array, labels = integers(4, 8, 8, 3), ["b", "a", "b", "b"]
+    plain, known = open_images(array), open_images((array, labels), labelled=True)
+    assert plain.pixels.shape == (4, 3, 8, 8)
+    assert plain.names == ("0", "1", "2", "3")
+    assert plain.source == known.source == "4 arrays"
+    assert known.classes == ("a", "b")
+    assert open_images((array, labels)).fingerprint == plain.fingerprint
+    assert read_truth("folders", open_images((array, labels))) == tuple(labels)
+    for same in (tuple(labels), np.array(labels), np.array(labels, dtype=object)):
+        assert open_images((array, same), labelled=True).fingerprint == known.fingerprint
+    assert open_images((array, [3, 1, 3, 3]), labelled=True).classes == ("1", "3")
+    assert open_images(torch.from_numpy(array)).fingerprint == plain.fingerprint
+    vectors = open_images((np.ones((4, 5)), labels), labelled=True)
+    assert vectors.is_embedding
+    assert vectors.source == "4 embeddings"
+    both = open_pair((array, labels), array[:2])
+    assert [images.pixels.shape for images in both] == [(4, 3, 8, 8), (2, 3, 8, 8)]
+
+
+def test_arrays_are_used_as_they_are() -> None:
+    first = integers(4, 3, 8, 8)
+    assert np.shares_memory(open_images(first).pixels, first)
+    vectors = np.ones((4, 5), dtype=np.float32)
+    assert np.shares_memory(open_images(vectors).pixels, vectors)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (np.zeros((4, 8, 8)), "The array given has `images` of type float64; uint8"),
+        (integers(4, 8, 9), "8 x 9 pixels"),
+        (integers(4, 8, 8, 4), r"shape \(4, 8, 8, 4\)"),
+        (np.uint8(3), r"shape \(\)"),
+        (integers(4, 8, 8), "needs the array `labels`.*it has `images`"),
+        ((integers(4, 8, 8), ["a", "b"]), "4 integers or strings"),
+        ((integers(4, 8, 8), [0, 1, -1, 0]), "1 negative label"),
+        ((integers(4, 8, 8), [None] * 4), "type object"),
+        ((integers(4, 8, 8), ["a", ["b"], "c", "d"]), "labels that make no array"),
+        (np.array([1, 2]), "type int64"),
+        (np.array([[np.nan, 1.0]]), "not finite in 1 row"),
+        ([integers(8, 8)], "needs the array `labels`"),
+        ([integers(8, 8), np.zeros((8, 8))], r"item 1 is of type float64 and shape \(8, 8\); uint8 \(H, W\)"),
+        ([integers(8, 8), integers(8, 8, 4)], r"item 1 is of type uint8 and shape \(8, 8, 4\)"),
+        ([integers(8, 8), integers(64)], r"item 1 is of type uint8 and shape \(64,\)"),
+        ([integers(8, 8), integers(0, 8)], r"item 1 is of type uint8 and shape \(0, 8\)"),
+        ([integers(8, 8), "a.png"], "item 1 is of type str; uint8"),
+        ([np.ones(5), np.ones(5)], r"item 0 is of type float64 and shape \(5,\)"),
+        (([integers(8, 8), integers(9, 9)], ["a"]), "2 integers or strings"),
+    ],
+)
+def test_mistakes_in_memory_are_named(source: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        open_images(source, labelled=True)
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+
+
+SIDES = st.integers(4, 30)  # of 1 or 3 pixels, they could be the channels
+
+
+@given(
+    st.lists(st.tuples(SIDES, SIDES, st.sampled_from([1, 3])), min_size=1, max_size=5),
+    st.sampled_from(["crop", "squash"]),
+)
+def test_arrays_of_different_sizes_are_fitted_as_files_are(shapes: list[tuple[int, int, int]], fit: str) -> None:
+    random = np.random.default_rng(0)
+    planes = [random.integers(0, 256, (c, h, w), dtype=np.uint8) for h, w, c in shapes]
+    given = [plane[0] if len(plane) == 1 else plane.transpose(1, 2, 0) for plane in planes]
+    images = open_images(given, fit=fit)
+    assert images.source == ("1 array" if len(shapes) == 1 else f"{len(shapes)} arrays")
+    for plane, made in zip(planes, images.pixels, strict=True):
+        file = encode(plane, "png")
+        assert (made == decode(file, size=images.size, channels=images.channels, fit=fit)).all()
+
+
+def test_lists_of_arrays() -> None:
+    grey, colour, first = integers(10, 14), integers(12, 12, 3), integers(3, 20, 20)
+    images = open_images(([grey, colour, first], ["x", "y", "x"]), labelled=True)
+    assert images.pixels.shape == (3, 3, 16, 16)
+    assert images.classes == ("x", "y")
+    assert images.names == ("0", "1", "2")
+    assert open_images([grey, colour], size=9, channels=1).pixels.shape == (2, 1, 9, 9)
+    assert open_images((grey, grey[:9])).pixels.shape == (2, 1, 16, 16)  # a tuple of two pictures is no pair
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = [grey, colour]
+    assert open_images(ragged).fingerprint == open_images([grey, colour]).fingerprint
+    stack = integers(5, 8, 8)
+    assert open_images(list(stack)).fingerprint == open_images(stack).fingerprint  # nothing to be fitted
+    assert open_pair((stack, list("ababa")), [grey, colour])[1].pixels.shape == (2, 1, 8, 8)  # the array rules
+    known, unsorted = open_pair(([grey] * 4, [0, 0, 1, 1]), [colour, colour])
+    assert known.pixels.shape[1:] == unsorted.pixels.shape[1:] == (3, 16, 16)
+    with pytest.raises(UsageError, match="squish"):
+        open_images([grey, colour], fit="squish")

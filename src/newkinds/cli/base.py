@@ -42,11 +42,15 @@ Known = Annotated[
     str,
     typer.Argument(
         metavar="KNOWN",
-        help="Sorted pictures: a folder with one folder a kind, an .npz file, or a name from `newkinds datasets`.",
+        help="Sorted pictures: a folder with one folder a kind, a .csv or .parquet list of path,label, an .npz file, "
+        "or a name from `newkinds datasets`.",
     ),
 ]
 Unsorted = Annotated[
-    str, typer.Argument(metavar="UNSORTED", help="Unsorted pictures: a folder, an .npz file or such a name.")
+    str,
+    typer.Argument(
+        metavar="UNSORTED", help="Unsorted pictures: a folder, a list of paths, an .npz file or such a name."
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

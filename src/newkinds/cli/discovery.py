@@ -50,11 +50,11 @@ def demo(
 
 @app.command()
 def scan(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of pictures.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder or a .csv or .parquet list.")],
     quick: Annotated[bool, typer.Option(help="Read headers only: do not look for broken pictures.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is in a folder and what is broken; change nothing.
+    """Say what is in a folder or a list and what is broken; change nothing.
 
     Example: newkinds scan photos/known
     """
@@ -150,7 +150,9 @@ def count(
 @app.command()
 def predict(
     run: Run,
-    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, an .npz file or a name.")],
+    images: Annotated[
+        str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, a list, an .npz file or a name.")
+    ],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
     network: Annotated[

@@ -28,13 +28,15 @@ def show_rows(rows: Iterable[Iterable[str]]) -> None:
 
 
 def show_scan(scan: Scan) -> None:
-    """Print how many pictures are in each folder, and what is not used."""
-    folders = Counter(one.name.split("/")[0] if "/" in one.name else "(not in a folder)" for one in scan.found)
-    for folder, number in sorted(folders.items()):
-        out.print(f"{number:8d}  {folder}", markup=False)
+    """Print how many pictures there are of each kind or in each folder, and what is not used."""
+    nowhere = "(without a kind)" if scan.listing else "(not in a folder)"
+    groups = Counter(str(scan.kind_of(one.name) or nowhere) for one in scan.found)
+    for group, number in sorted(groups.items()):
+        out.print(f"{number:8d}  {group}", markup=False)
     for skipped in scan.skipped:
         out.print(f" skipped  {skipped.name}: {skipped.reason}", markup=False)
-    out.print(f"{len(scan.found)} pictures in {len(folders)} folders, {len(scan.skipped)} files skipped")
+    what = "kinds" if scan.listing else "folders"
+    out.print(f"{len(scan.found)} pictures in {len(groups)} {what}, {len(scan.skipped)} files skipped")
 
 
 def show_demo(guessed: Discovery, given: Discovery) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from newkinds.errors import DataError, UsageError
 from newkinds.images import ImageSet
+from newkinds.images.tables import read_table
 
 UNKNOWN = ""  # the truth of a picture that nobody has named
 
@@ -17,19 +17,20 @@ UNKNOWN = ""  # the truth of a picture that nobody has named
 def read_truth(truth: str | Path, images: ImageSet) -> tuple[str, ...]:
     """Return the true kind of each picture, "" where it is not known.
 
-    truth: "folders" takes the folder that a picture lies in (the first below the source), or the labels of an array
-    file or a named set; anything else is a CSV file with the columns `path` and `kind`.
+    truth: "folders" takes the folder that a picture lies in (the first below the source), or the labels of a list, of
+    arrays or of a named set; anything else is a CSV or Parquet file with the columns `path` and `kind` (or `label`).
     """
     if str(truth) != "folders":
-        return _from_csv(Path(truth), images)
+        return _from_table(Path(truth), images)
     if images.labels is not None:
         return tuple(images.classes[label] for label in images.labels)
-    if not any("/" in name for name in images.names):
+    kinds = tuple(name.split("/", 1)[0] if "/" in name else UNKNOWN for name in images.names)
+    if not any(kinds):  # a list may have absolute paths, whose first folder is the root
         raise UsageError(
             f"{images.source} has no folders that could tell the true kinds.",
             hint="Give a CSV file with the columns path and kind to --truth, or leave it out.",
         )
-    return tuple(name.split("/", 1)[0] if "/" in name else UNKNOWN for name in images.names)
+    return kinds
 
 
 def as_numbers(truth: tuple[str, ...]) -> NDArray[np.int64]:
@@ -38,24 +39,14 @@ def as_numbers(truth: tuple[str, ...]) -> NDArray[np.int64]:
     return np.array([numbers.get(kind, -1) for kind in truth], dtype=np.int64)
 
 
-def _from_csv(path: Path, images: ImageSet) -> tuple[str, ...]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            missing = {"path", "kind"} - set(reader.fieldnames or ())
-            if missing:
-                raise DataError(
-                    f"{path} has the columns {reader.fieldnames}; {', '.join(sorted(missing))} is missing.",
-                    hint="Give a CSV file whose first line is path,kind.",
-                )
-            kinds = {row["path"]: row["kind"] or UNKNOWN for row in reader}
-    except OSError as error:
+def _from_table(path: Path, images: ImageSet) -> tuple[str, ...]:
+    if not path.is_file():
+        why = "it is not a file" if path.exists() else "it does not exist"
         raise UsageError(
-            f"The truth {str(path)!r} cannot be read: {error.strerror}.",
-            hint="Give 'folders' or a CSV file to --truth.",
-        ) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is not a CSV file in UTF-8: {error}.", hint="Save it as CSV, UTF-8.") from None
+            f"The truth {str(path)!r} cannot be read: {why}.", hint="Give 'folders' or a CSV file to --truth."
+        )
+    rows = read_table(path, labelled=True)
+    kinds = {row.path: UNKNOWN if row.label is None else str(row.label) for row in rows}
     truth = tuple(kinds.get(name, UNKNOWN) for name in images.names)
     if not any(truth):
         raise DataError(

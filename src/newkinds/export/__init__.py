@@ -10,9 +10,9 @@ from newkinds.export.names import read_names
 from newkinds.export.network import onnx_bytes
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
+from newkinds.images import Source
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder
-from newkinds.runs.pictures import Source
 from newkinds.runs.results import read_assignment
 
 FORMATS = ("folders", "csv", "jsonl", "onnx")
@@ -35,7 +35,7 @@ def export(
     to: "folders", the unsorted pictures in one folder a kind; "csv" or "jsonl", a line a picture; "onnx", the network
     from pictures to p(k|i). names: a names file of the run's page; without it kinds are called "kind-0" and so on.
     link: folders of symbolic links instead of copies. data: as in `discover`.
-    images: the run's unsorted pictures, where they have moved or were given as an ImageSet. network: the run's, which
+    images: the run's unsorted pictures, where they have moved or were given in memory. network: the run's, which
     has to be said again for "onnx" where it is a `module:function`.
     """
     if to not in FORMATS:

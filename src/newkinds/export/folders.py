@@ -15,11 +15,11 @@ from newkinds.assignment import Assignment
 from newkinds.datasets import DATASETS, named
 from newkinds.errors import RunError, UsageError
 from newkinds.export.names import LONGEST, fold, folder_names, safe_component
-from newkinds.images import ImageSet, open_images, scan
+from newkinds.images import ImageSet, Listing, Source, files_of, open_images, scan
 from newkinds.images.decode import encode
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.pictures import Source, unsorted_of
+from newkinds.runs.pictures import unsorted_of
 
 Found = TypeVar("Found")
 
@@ -84,13 +84,14 @@ def plan_folders(
     folders = folder_names(called, progress)
     kinds = [folders[kind] for kind in found.labels.tolist()]
     source = run.sources["unsorted"] if images is None else images
-    root = _folder_of(source)
-    if root is not None:
-        _check_outside(root, out)
-        paths = {
-            one.name: one.path for one in scan(root, max_pixels=run.settings.images.max_pixels, progress=progress).found
-        }
-        files = tuple(_looked_up(found.names, paths, run, str(root)))
+    there = _files_of(source)
+    if there is not None:
+        if isinstance(there, Path):
+            _check_outside(there, out)
+        scanned = scan(there, max_pixels=run.settings.images.max_pixels, progress=progress)
+        paths = {one.name: one.path for one in scanned.found}
+        files = tuple(_looked_up(found.names, paths, run, scanned.source))
+        root = there if isinstance(there, Path) else _common_folder(files)
         places = [f"{kind}/{os.path.relpath(file, root)}" for kind, file in zip(kinds, files, strict=True)]
         return Plan(tuple(places), files, None, link)
     opened = _opened(run, source, images is not None, data, progress)
@@ -143,12 +144,19 @@ def _cut(part: str) -> str:
     return part.encode()[: LONGEST - _ROOM].decode(errors="ignore")
 
 
-def _folder_of(source: Source) -> Path | None:
-    """Return the folder of pictures that a source is, if it is one."""
-    if isinstance(source, ImageSet) or not Path(source).is_dir():
+def _files_of(source: Source) -> Path | Listing | None:
+    """Return the folder or the list of pictures that a source is, if it is one and is there."""
+    if isinstance(source, str | Path) and not Path(source).exists():
         return None
-    name, colon, _ = str(source).partition(":")
-    return None if isinstance(source, str) and colon and name in DATASETS else Path(source)
+    if isinstance(source, str) and ":" in source and source.partition(":")[0] in DATASETS:
+        return None
+    files = files_of(source)
+    return None if isinstance(files, Path) and not files.is_dir() else files
+
+
+def _common_folder(files: Sequence[Path]) -> str:
+    """Return the innermost folder that all files are below: paths from there lead to no place outside the target."""
+    return os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
 
 
 def _opened(run: RunFolder, source: Source, elsewhere: bool, data: str | Path | None, progress: Progress) -> ImageSet:

@@ -1,9 +1,11 @@
-"""Files to pixels: find the pictures, decode them, and hold them as an ImageSet."""
+"""Folders, lists and arrays to pixels: find the pictures, decode them, and hold them as an ImageSet."""
 
 from newkinds.images.arrays import load_npz
 from newkinds.images.decode import MAX_PIXELS, ImageError
 from newkinds.images.imageset import ImageSet, Skipped, fingerprint
+from newkinds.images.lists import Listing
 from newkinds.images.scan import Found, Scan, scan
+from newkinds.images.sources import Source, files_of, in_memory
 from newkinds.images.store import (
     Shape,
     check_known,
@@ -19,12 +21,16 @@ __all__ = [
     "Found",
     "ImageError",
     "ImageSet",
+    "Listing",
     "Scan",
     "Shape",
     "Skipped",
+    "Source",
     "check_known",
     "check_unsorted",
+    "files_of",
     "fingerprint",
+    "in_memory",
     "infer_shape",
     "load",
     "load_npz",

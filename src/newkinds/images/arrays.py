@@ -1,10 +1,12 @@
-"""Open an .npz file of images or embeddings as an ImageSet."""
+"""Open arrays of images or embeddings, in an .npz file or in memory, as an ImageSet: one set of rules for both."""
 
 from __future__ import annotations
 
 import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.errors import DataError
-from newkinds.images.imageset import ImageSet, fingerprint, numbered
+from newkinds.images.decode import Header, fit_pixels
+from newkinds.images.imageset import ImageSet, Skipped, image_set, numbered
+from newkinds.images.scan import GIVE, in_threads
+from newkinds.progress import Progress
 
 _NAMES = ("images", "embeddings", "labels", "names")
-_HINT = "Write it with numpy.savez(path, images=..., labels=..., names=...)."
+_PICTURE = "uint8 (H, W), (H, W, C) or (C, H, W) with C 1 or 3"
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where arrays come from, for messages: what that is called, and how they are given as they should be."""
+
+    called: str
+    hint: str
+
+    def error(self, what: str, hint: str | None = None) -> DataError:
+        return DataError(f"{self.called} {what}", hint=self.hint if hint is None else hint)
+
+
+_MEMORY = _Origin(
+    "The array given",
+    "Give uint8 images (N, H, W), (N, H, W, 3) or (N, C, H, W), or float embeddings (N, d); with kinds, as a pair "
+    "(images, labels).",
+)
 
 
 def load_npz(path: str | Path, *, labelled: bool) -> ImageSet:
@@ -28,72 +51,149 @@ def load_npz(path: str | Path, *, labelled: bool) -> ImageSet:
         kept if they can be used, and the fingerprint leaves them out, so that it is the same with and without them.
     names: (N,) unique strings; otherwise each picture is called by the number of its row.
     """
-    path = Path(path)
-    arrays = _read(path)
+    origin = _Origin(str(path), "Write it with numpy.savez(path, images=..., labels=..., names=...).")
+    return _from_arrays(_read(Path(path), origin), origin, str(path), labelled)
+
+
+def load_array(array: NDArray[Any], labels: Any = None, *, labelled: bool) -> ImageSet:
+    """Open an array in memory by the rules of `load_npz`, without a copy where its order of axes allows.
+
+    array: `images`, or, if it is of floats and has two axes, `embeddings`. labels: (N,), None where there are none.
+    """
+    is_embedding = array.dtype.kind == "f" and array.ndim == 2
+    arrays = {"embeddings" if is_embedding else "images": array}
+    if labels is not None:
+        arrays["labels"] = _as_labels(labels, _MEMORY)
+    n = len(array) if array.ndim else 0
+    return _from_arrays(arrays, _MEMORY, f"{n} embeddings" if is_embedding else called(n), labelled)
+
+
+def called(n: int) -> str:
+    """Return what n arrays that are given in memory are called as a source."""
+    return f"{n} array{'' if n == 1 else 's'}"
+
+
+def usable_labels(labels: Any, n: int, *, labelled: bool) -> NDArray[Any] | None:
+    """Return labels given in memory as an array (n,) of integers or strings.
+
+    Those that cannot be used are an error where `labelled`; otherwise, being for scores only, they are None.
+    """
+    return _usable({"labels": _as_labels(labels, _MEMORY)}, _MEMORY, n, labelled)
+
+
+@dataclass(frozen=True)
+class Unfitted:
+    """Pictures in memory, each of a size of its own, which have yet to be brought to one shape.
+
+    pictures: N arrays, uint8 (C, H, W) with C 1 or 3. labels: int64 (N,) indices into `classes`, or None.
+    labelled: whether the labels are part of the data, and not only for scores.
+    """
+
+    pictures: tuple[NDArray[np.uint8], ...]
+    labels: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    labelled: bool
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """What they are called together."""
+        return called(len(self.pictures))
+
+    @property
+    def found(self) -> list[Header]:
+        """The width, height and channels of each."""
+        return [Header("array", one.shape[2], one.shape[1], one.shape[0]) for one in self.pictures]
+
+    def fitted(self, size: int, channels: int, fit: str, workers: int | None, progress: Progress) -> ImageSet:
+        """Bring the pictures to one shape, as files are brought to it."""
+        pixels = np.empty((len(self.pictures), channels, size, size), dtype=np.uint8)
+
+        def bring(item: int) -> None:
+            pixels[item] = fit_pixels(self.pictures[item], size=size, channels=channels, fit=fit)
+
+        for _ in in_threads(bring, range(len(pixels)), workers, "Resizing pictures", progress):
+            pass
+        names = _numbers(len(pixels))
+        return image_set(pixels, names, self.labels, self.classes, self.source, labelled=self.labelled)
+
+
+def load_pictures(pictures: Sequence[Any], labels: Any = None, *, labelled: bool) -> Unfitted:
+    """Take arrays in memory, one a picture, which may differ in size.
+
+    pictures: N arrays, uint8 (H, W), (H, W, C) or (C, H, W) with C 1 or 3; what could be read as both of the last two
+        is taken as by `load_npz`. labels: (N,), as of `load_npz`; None where there are none.
+    """
+    planes = []
+    for item, picture in enumerate(pictures):
+        if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or 0 in picture.shape:
+            raise _not_a_picture(item, picture)
+        stacked = _planes(picture[None])
+        if stacked is None:
+            raise _not_a_picture(item, picture)
+        planes.append(stacked[0])
+    arrays = {} if labels is None else {"labels": _as_labels(labels, _MEMORY)}
+    numbers, classes = _numbered(_usable(arrays, _MEMORY, len(planes), labelled))
+    return Unfitted(tuple(planes), numbers, classes, labelled)
+
+
+def _not_a_picture(item: int, picture: Any) -> DataError:
+    is_array = isinstance(picture, np.ndarray)
+    what = f"of type {picture.dtype} and shape {picture.shape}" if is_array else f"of type {type(picture).__name__}"
+    return DataError(
+        f"In the list of pictures, item {item} is {what}; {_PICTURE} is needed.",
+        hint="Convert it, or leave it out. Embeddings are given as one array (N, d).",
+    )
+
+
+def _from_arrays(arrays: dict[str, NDArray[Any]], origin: _Origin, source: str, labelled: bool) -> ImageSet:
     if ("images" in arrays) == ("embeddings" in arrays):
-        raise _error(path, f"should have one of the arrays `images` and `embeddings`; it has {_listed(arrays)}.")
+        raise origin.error(f"should have one of the arrays `images` and `embeddings`; it has {_listed(arrays)}.")
     is_image = "images" in arrays
-    pixels = _images(path, arrays["images"]) if is_image else _embeddings(path, arrays["embeddings"])
-    names = _names(path, arrays, len(pixels))
+    pixels = _images(arrays["images"], origin) if is_image else _embeddings(arrays["embeddings"], origin)
+    names = _names(arrays, origin, len(pixels))
     bad = [] if is_image else np.flatnonzero(~np.isfinite(pixels).all(axis=1)).tolist()
     if bad:
         rows = ", ".join(f"{row} ({names[row]})" if "names" in arrays else str(row) for row in bad[:10])
-        raise _error(path, f"has embeddings that are not finite in {len(bad)} row(s): {rows}.", "Leave them out.")
-    labels: NDArray[np.int64] | None = None
-    classes: tuple[str, ...] = ()
-    if labelled:
-        labels, classes = _labels(path, arrays, len(pixels))
-    elif "labels" in arrays:
-        with suppress(DataError):  # a file whose labels cannot be used, such as -1 for unknown, is one without
-            labels, classes = _labels(path, arrays, len(pixels))
-    mark = fingerprint(pixels, names, labels, classes) if labelled else fingerprint(pixels, names, None, ())
-    return ImageSet(pixels, names, labels, classes, str(path), mark)
-
-
-def _error(path: Path, what: str, hint: str = _HINT) -> DataError:
-    return DataError(f"{path} {what}", hint=hint)
+        raise origin.error(f"has embeddings that are not finite in {len(bad)} row(s): {rows}.", "Leave them out.")
+    labels, classes = _numbered(_usable(arrays, origin, len(pixels), labelled))
+    return image_set(pixels, names, labels, classes, source, labelled=labelled)
 
 
 def _listed(arrays: dict[str, NDArray[Any]]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(arrays)) or "none"
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
+def _read(path: Path, origin: _Origin) -> dict[str, NDArray[Any]]:
     """Read the arrays that have a meaning here; others are left empty, their names are for the messages."""
     if not path.exists():
-        raise DataError(f"{path} does not exist.", hint="Give a folder of pictures or an .npz file of arrays.")
+        raise DataError(f"{path} does not exist.", hint=GIVE)
     try:
         if not zipfile.is_zipfile(path):
-            raise _error(path, "is not an .npz file.")
+            raise origin.error("is not an .npz file.")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] if name in _NAMES else np.empty(0) for name in file.files}
     except DataError:
         raise
     except MemoryError as error:
-        raise _error(path, "needs more memory than there is.", "Give a folder of pictures instead.") from error
+        raise origin.error("needs more memory than there is.", "Give a folder of pictures instead.") from error
     except Exception as error:  # on broken bytes zipfile, zlib and numpy raise what they like
         what = "holds Python objects, which are not read." if "pickle" in str(error) else f"is broken ({error})."
-        raise _error(path, what) from error
+        raise origin.error(what) from error
 
 
-def _images(path: Path, images: NDArray[Any]) -> NDArray[np.uint8]:
+def _images(images: NDArray[Any], origin: _Origin) -> NDArray[np.uint8]:
     """Return images as contiguous (N, C, H, W)."""
     if images.dtype != np.uint8:
-        raise _error(path, f"has `images` of type {images.dtype}; uint8, 0 to 255, is needed.")
+        raise origin.error(f"has `images` of type {images.dtype}; uint8, 0 to 255, is needed.")
     shape = images.shape
     if 0 in shape:
-        raise _error(path, f"has `images` of shape {shape}: there is nothing in it.")
-    if images.ndim == 3:
-        planes = images[:, None]
-    elif images.ndim == 4 and shape[3] in (1, 3) and (shape[1] == shape[2] or shape[1] not in (1, 3)):
-        planes = images.transpose(0, 3, 1, 2)
-    elif images.ndim == 4 and shape[1] in (1, 3):
-        planes = images
-    else:
-        raise _error(path, f"has `images` of shape {shape}; (N, H, W) or (N, H, W, C) with C 1 or 3 is needed.")
+        raise origin.error(f"has `images` of shape {shape}: there is nothing in it.")
+    planes = _planes(images)
+    if planes is None:
+        raise origin.error(f"has `images` of shape {shape}; (N, H, W) or (N, H, W, C) with C 1 or 3 is needed.")
     if planes.shape[2] != planes.shape[3]:
-        raise _error(
-            path,
+        raise origin.error(
             f"has `images` of {planes.shape[2]} x {planes.shape[3]} pixels; arrays are taken as they are, so height "
             "and width must be equal.",
             "Crop or pad them to a square.",
@@ -101,37 +201,73 @@ def _images(path: Path, images: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(planes)
 
 
-def _embeddings(path: Path, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+def _planes(images: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
+    """Return a view of images as (N, C, H, W); None where their shape is not that of images."""
+    shape = images.shape
+    if images.ndim == 3:
+        return images[:, None]
+    if images.ndim == 4 and shape[3] in (1, 3) and (shape[1] == shape[2] or shape[1] not in (1, 3)):
+        return images.transpose(0, 3, 1, 2)
+    return images if images.ndim == 4 and shape[1] in (1, 3) else None
+
+
+def _embeddings(embeddings: NDArray[Any], origin: _Origin) -> NDArray[np.float32]:
     if embeddings.dtype.kind != "f" or embeddings.ndim != 2 or 0 in embeddings.shape:
-        raise _error(
-            path, f"has `embeddings` of type {embeddings.dtype} and shape {embeddings.shape}; floats (N, d) are needed."
+        raise origin.error(
+            f"has `embeddings` of type {embeddings.dtype} and shape {embeddings.shape}; floats (N, d) are needed."
         )
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, and is reported as that
         return np.ascontiguousarray(embeddings, dtype=np.float32)
 
 
-def _names(path: Path, arrays: dict[str, NDArray[Any]], n: int) -> tuple[str, ...]:
+def _names(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> tuple[str, ...]:
     if "names" not in arrays:
-        return tuple(f"{row:0{len(str(n - 1))}d}" for row in range(n))
+        return _numbers(n)
     names = arrays["names"]
     if names.dtype.kind != "U" or names.shape != (n,):
-        raise _error(path, f"has `names` of type {names.dtype} and shape {names.shape}; {n} strings are needed.")
+        raise origin.error(f"has `names` of type {names.dtype} and shape {names.shape}; {n} strings are needed.")
     counts = Counter(names.tolist())
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
-        raise _error(path, f"has {len(twice)} name(s) more than once in `names`, such as {twice[0]!r}.")
+        raise origin.error(f"has {len(twice)} name(s) more than once in `names`, such as {twice[0]!r}.")
     return tuple(names.tolist())
 
 
-def _labels(path: Path, arrays: dict[str, NDArray[Any]], n: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _numbers(n: int) -> tuple[str, ...]:
+    """Return the names of pictures that have none: the numbers of their rows, all of one length."""
+    return tuple(f"{row:0{len(str(n - 1))}d}" for row in range(n))
+
+
+def _as_labels(labels: Any, origin: _Origin) -> NDArray[Any]:
+    try:
+        return np.asarray(labels)
+    except ValueError as error:  # lists of different lengths in it
+        raise origin.error(f"has labels that make no array ({error}).") from error
+
+
+def _usable(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int, labelled: bool) -> NDArray[Any] | None:
+    """Return the labels: as they should be where `labelled`, otherwise as far as they can be used."""
+    if labelled:
+        return _labels(arrays, origin, n)
+    with suppress(DataError):  # labels that cannot be used, such as -1 for unknown, are as good as none
+        return _labels(arrays, origin, n)
+    return None
+
+
+def _labels(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> NDArray[Any]:
     if "labels" not in arrays:
-        raise _error(path, f"needs the array `labels`, the kind of each picture; it has {_listed(arrays)}.")
+        has = f"; it has {_listed(arrays)}" if arrays else ""
+        raise origin.error(f"needs the array `labels`, the kind of each picture{has}.")
     labels = arrays["labels"]
     if labels.dtype.kind not in "iuU" or labels.shape != (n,):
         what = f"has `labels` of type {labels.dtype} and shape {labels.shape}; {n} integers or strings are needed."
-        raise _error(path, what)
+        raise origin.error(what)
     if labels.dtype.kind == "i" and labels.min() < 0:
         rows = np.flatnonzero(labels < 0)
         what = f"has {len(rows)} negative label(s), the first in row {rows[0]}; every known picture needs a kind."
-        raise _error(path, what, "Leave those pictures out.")
-    return numbered(labels.tolist())
+        raise origin.error(what, "Leave those pictures out.")
+    return labels
+
+
+def _numbered(labels: NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    return (None, ()) if labels is None else numbered(labels.tolist())

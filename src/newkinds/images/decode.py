@@ -109,12 +109,7 @@ def decode(
 
     Returns (channels, H, W) uint8, contiguous. Raises ImageError where the file cannot be used.
     """
-    if size is not None and size < 1:
-        raise UsageError(f"size={size} should be >= 1.")
-    if channels not in (1, 3):
-        raise UsageError(f"channels={channels} should be 1 or 3.")
-    if fit not in FITS:
-        raise unknown_name("fit", fit, FITS)
+    _check_wanted(size, channels, fit)
     with _pillow():
         loaded = _load(data, size, max_pixels)
         if isinstance(loaded, JpegImageFile) and _ends_blank(loaded) and _runs_dry(data, loaded, size, max_pixels):
@@ -123,15 +118,16 @@ def decode(
         picture, turn = _flatten(loaded), _TURNS.get(_orientation(loaded))
         if turn is not None:
             picture = picture.transpose(turn)
-        if channels == 1 and picture.mode != "L":
-            picture = picture.convert("L")
-        if size is not None:
-            box = _centre_square(picture.size) if fit == "crop" else None
-            # Lanczos, after a cheap box reduction to three times the size where the picture is much larger.
-            picture = picture.resize((size, size), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
-        pixels = np.asarray(picture)
-    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    return np.array(np.broadcast_to(planes, (channels, *planes.shape[1:])), order="C")
+        return _fitted(picture, size, channels, fit)
+
+
+def fit_pixels(pixels: NDArray[np.uint8], *, size: int, channels: int, fit: str = "crop") -> NDArray[np.uint8]:
+    """Bring a picture in memory to a size and to channels, as `decode` does with that of a file.
+
+    pixels: uint8 (C, H, W) with C 1 or 3. Returns (channels, size, size) uint8, contiguous.
+    """
+    _check_wanted(size, channels, fit)
+    return _fitted(_as_picture(pixels), size, channels, fit)
 
 
 def encode(pixels: NDArray[np.uint8], format: str, *, quality: int = 90) -> bytes:
@@ -140,10 +136,36 @@ def encode(pixels: NDArray[np.uint8], format: str, *, quality: int = 90) -> byte
         raise unknown_name("picture format", format, ("png", "jpeg", "webp"))
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[0] not in (1, 3):
         raise UsageError(f"pixels of shape {pixels.shape} and type {pixels.dtype} should be uint8 (1 or 3, H, W).")
-    plane = pixels[0] if pixels.shape[0] == 1 else pixels.transpose(1, 2, 0)
     stream = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(plane)).save(stream, format=format.upper(), quality=quality)
+    _as_picture(pixels).save(stream, format=format.upper(), quality=quality)
     return stream.getvalue()
+
+
+def _as_picture(pixels: NDArray[np.uint8]) -> Image.Image:
+    """Return pixels, uint8 (C, H, W) with C 1 or 3, as a grey or RGB picture."""
+    return Image.fromarray(np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)))
+
+
+def _check_wanted(size: int | None, channels: int, fit: str) -> None:
+    if size is not None and size < 1:
+        raise UsageError(f"size={size} should be >= 1.")
+    if channels not in (1, 3):
+        raise UsageError(f"channels={channels} should be 1 or 3.")
+    if fit not in FITS:
+        raise unknown_name("fit", fit, FITS)
+
+
+def _fitted(picture: Image.Image, size: int | None, channels: int, fit: str) -> NDArray[np.uint8]:
+    """Return the pixels of a grey or RGB picture, (channels, H, W), in the size that `decode` is asked for."""
+    if channels == 1 and picture.mode != "L":
+        picture = picture.convert("L")
+    if size is not None:
+        box = _centre_square(picture.size) if fit == "crop" else None
+        # Lanczos, after a cheap box reduction to three times the size where the picture is much larger.
+        picture = picture.resize((size, size), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
+    pixels = np.asarray(picture)
+    planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    return np.array(np.broadcast_to(planes, (channels, *planes.shape[1:])), order="C")
 
 
 class _Strictness:

@@ -25,8 +25,9 @@ class ImageSet:
     """Pictures in memory or memory-mapped, with their names and, where known, their kinds.
 
     pixels: uint8 (N, C, H, W) with C 1 or 3, or, for ready-made embeddings, float32 (N, d).
-    names: N unique names: the path below the source with forward slashes, or what the array file says.
-    labels: int64 (N,) indices into `classes`, or None where the pictures are not sorted.
+    names: N unique names: the path below the source with forward slashes, or what the list or array file says.
+    labels: int64 (N,) indices into `classes`, or None where the pictures are not sorted. Of unsorted pictures they are
+        for scores only; the class "" is then of those whose kind is not known.
     fingerprint: hex hash of names, pixels and, but for unsorted pictures, labels: equal for equal data wherever it
         lies. That of a selection is of what it was taken from and of the choice.
     """
@@ -81,6 +82,26 @@ class ImageSet:
         return replace(chosen, labels=labels, classes=classes, fingerprint=mark, skipped=())
 
 
+def image_set(
+    pixels: NDArray[Any],
+    names: Sequence[str],
+    labels: NDArray[np.int64] | None,
+    classes: Sequence[str],
+    source: str,
+    *,
+    labelled: bool,
+    skipped: Sequence[Skipped] = (),
+    digest: str | None = None,
+) -> ImageSet:
+    """Return an ImageSet with its fingerprint, which leaves labels out that are for scores only.
+
+    labelled: whether the labels are part of the data. digest: see `fingerprint`; the rest is as in `ImageSet`.
+    """
+    told = (labels, classes) if labelled else (None, ())
+    mark = fingerprint(pixels, names, *told, digest=digest)
+    return ImageSet(pixels, tuple(names), labels, tuple(classes), source, mark, tuple(skipped))
+
+
 def fingerprint(
     pixels: NDArray[Any],
     names: Sequence[str],
@@ -106,6 +127,20 @@ def pixel_digest(pixels: NDArray[Any]) -> str:
     for start in range(0, len(pixels), rows):
         hashed.update(pixels[start : start + rows].tobytes())
     return hashed.hexdigest()
+
+
+def printable(name: str) -> str:
+    """Return a file name with the bytes that are not UTF-8 and the control characters written as \\xNN."""
+    return name if name.isprintable() else "".join(map(_escaped, name))
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x20 or 0x7F <= code < 0xA0:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else character
 
 
 def group_of(name: str) -> str:

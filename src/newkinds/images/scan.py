@@ -1,7 +1,8 @@
-"""Find the pictures below a folder, and say of everything else why it is not used. Changes nothing."""
+"""Find the pictures below a folder or in a list, and say of all else why it is not used. Changes nothing."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import deque
@@ -13,13 +14,17 @@ from typing import TypeVar
 
 from newkinds.errors import DataError, UsageError
 from newkinds.images.decode import MAX_PIXELS, ImageError, decode, probe
-from newkinds.images.imageset import Skipped
+from newkinds.images.imageset import Skipped, printable
+from newkinds.images.lists import Kind, Listing, list_from_table
+from newkinds.images.tables import is_table
 from newkinds.progress import QUIET, Progress
 
+GIVE = "Give a folder of pictures, a .csv or .parquet list of them, or an .npz file of arrays."
 MAX_BYTES = 1 << 30  # of one file: what is larger is a film or an archive, whatever its name says
 
 _SYSTEM_NAMES = ("thumbs.db", "desktop.ini", "__macosx", "@eadir")  # hidden on the systems that write them
 _SPECIAL = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _CHUNK = 16  # files a thread takes at a time; a future for each costs more than a small picture
 
 Item = TypeVar("Item")
@@ -28,7 +33,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Found:
-    """A picture file: its path, its name below the root, and what its header says (channels 1 or 3)."""
+    """A picture file: its path, its name below the root or in the list, and what its header says (channels 1 or 3)."""
 
     path: Path
     name: str
@@ -39,44 +44,68 @@ class Found:
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies below a folder, both parts sorted by name."""
+    """What lies below a folder, both parts sorted by name; or what a list names, the pictures in the list's order."""
 
     root: Path
     found: tuple[Found, ...]
     skipped: tuple[Skipped, ...]
+    listing: Listing | None = None
+
+    @property
+    def source(self) -> str:
+        """What the folder or the list is called."""
+        return str(self.root) if self.listing is None else self.listing.source
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether a list tells the kinds. Those of a folder are told by its folders, if that is what they are for."""
+        return self.listing is not None and self.listing.kinds is not None
+
+    def kind_of(self, name: str) -> Kind | None:
+        """Return the kind of a picture: what the list says, or the first folder below the root; None without one."""
+        if self.listing is not None:
+            return None if self.listing.kinds is None else self.listing.kinds[name]
+        return name.split("/", 1)[0] if "/" in name else None
 
 
 def scan(
-    root: str | Path,
+    source: str | Path | Listing,
     *,
     verify: bool = False,
     max_pixels: int = MAX_PIXELS,
     workers: int | None = None,
     progress: Progress = QUIET,
 ) -> Scan:
-    """List all pictures below `root`, and everything that is not used with the reason.
+    """List all pictures below a folder, or those that a list names, and everything that is not used with the reason.
 
-    Links to files are followed, links to folders are not. Names have forward slashes; bytes that are not UTF-8 and
-    control characters in them are written as \\xNN. The order is that of the names' code points, whatever the locale.
+    In a folder, links to files are followed, links to folders are not. Names have forward slashes; bytes that are not
+    UTF-8 and control characters in them are written as \\xNN. The order is that of the names' code points, whatever
+    the locale. A list's file that does not exist is an error.
 
+    source: a folder, a .csv or .parquet file, or a Listing.
     verify: decode every picture, to find the broken ones whose header is in order.
     workers: threads; as many as there are processors where None.
     """
-    root = Path(root)
-    paths, skipped = _walk(root)
+    listing = _listing_of(source)
+    if listing is None:
+        root = Path(str(source))
+        paths, skipped = _walk(root)
+        files = sorted(paths)
+    else:
+        root, skipped = listing.root, []
+        files = [(name, os.fspath(path)) for name, path in zip(listing.names, listing.paths, strict=True)]
 
-    def examine(file: tuple[str, str]) -> Found | Skipped:
-        name, path = file
-        try:
-            header = probe(Path(path), max_pixels=max_pixels)
-            if verify:
-                decode(read_file(Path(path)), size=64, channels=header.channels, max_pixels=max_pixels)
-        except ImageError as error:
-            return Skipped(name, error.message)
-        return Found(Path(path), name, header.width, header.height, header.channels)
+    def examine(file: tuple[str, str]) -> Found | Skipped | None:
+        if listing is not None:
+            reason = _why_not_listed(file[1])
+            if reason != "":
+                return None if reason is None else Skipped(file[0], reason)
+        return _examined(*file, verify, max_pixels)
 
     title = "Checking pictures" if verify else "Reading headers"
-    examined = list(in_threads(examine, sorted(paths), workers, title, progress))
+    examined = list(in_threads(examine, files, workers, title, progress))
+    if listing is not None:
+        listing.check_there([one is not None for one in examined])
     found = [one for one in examined if isinstance(one, Found)]
     skipped += [one for one in examined if isinstance(one, Skipped)]
     unique = {one.name: one for one in reversed(found)}
@@ -84,7 +113,24 @@ def scan(
         Skipped(one.name, "another file has the same name in print") for one in found if one is not unique[one.name]
     ]
     skipped.sort(key=lambda one: (one.name, one.reason))
-    return Scan(root, tuple(one for one in found if one is unique[one.name]), tuple(skipped))
+    return Scan(root, tuple(one for one in found if one is unique[one.name]), tuple(skipped), listing)
+
+
+def _examined(name: str, path: str, verify: bool, max_pixels: int) -> Found | Skipped:
+    try:
+        header = probe(Path(path), max_pixels=max_pixels)
+        if verify:
+            decode(read_file(Path(path)), size=64, channels=header.channels, max_pixels=max_pixels)
+    except ImageError as error:
+        return Skipped(name, error.message)
+    return Found(Path(path), name, header.width, header.height, header.channels)
+
+
+def _listing_of(source: str | Path | Listing) -> Listing | None:
+    """Return the list that a source is, None of a folder."""
+    if isinstance(source, Listing):
+        return source
+    return list_from_table(Path(source)) if is_table(Path(source)) else None
 
 
 def read_file(path: Path) -> bytes:
@@ -97,20 +143,6 @@ def read_file(path: Path) -> bytes:
     if len(data) > MAX_BYTES:
         raise ImageError(f"larger than {MAX_BYTES:,} bytes")
     return data
-
-
-def printable(name: str) -> str:
-    """Return a file name with the bytes that are not UTF-8 and the control characters written as \\xNN."""
-    return "".join(map(_escaped, name))
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x20 or 0x7F <= code < 0xA0:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else character
 
 
 def in_threads(
@@ -174,9 +206,9 @@ def _walk(root: Path) -> tuple[list[tuple[str, str]], list[Skipped]]:
 
 def _no_root(root: Path, error: OSError) -> DataError:
     if isinstance(error, FileNotFoundError):
-        return DataError(f"{root} does not exist.", hint="Give a folder of pictures or an .npz file of arrays.")
+        return DataError(f"{root} does not exist.", hint=GIVE)
     if isinstance(error, NotADirectoryError):
-        return DataError(f"{root} is a file, not a folder.", hint="Give the folder that the pictures are in.")
+        return DataError(f"{root} is a file, not a folder.", hint=GIVE)
     return DataError(f"{root} cannot be read ({error.strerror}).", hint=f"Look at its permissions: ls -ld {root}")
 
 
@@ -190,6 +222,21 @@ def _why_not(entry: os.DirEntry[str]) -> str:
         return "link that leads nowhere" if entry.is_symlink() else f"cannot be read ({error.strerror})"
     if stat.S_ISDIR(status.st_mode):
         return "link to a folder, not followed" if entry.is_symlink() else ""
+    return _why_not_file(status)
+
+
+def _why_not_listed(path: str) -> str | None:
+    """Return the reason to skip a file that a list names, without opening it; "" for none, None if it is not there."""
+    try:
+        status = os.stat(path)
+    except ValueError:  # a byte of 0 in it, or half a surrogate pair: no file can be called that
+        return None
+    except OSError as error:
+        return None if error.errno in _NOT_THERE else f"cannot be read ({error.strerror})"
+    return "not a file but a folder" if stat.S_ISDIR(status.st_mode) else _why_not_file(status)
+
+
+def _why_not_file(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return f"not a file but a {_SPECIAL.get(stat.S_IFMT(status.st_mode), 'special one')}"
     return f"larger than {MAX_BYTES:,} bytes" if status.st_size > MAX_BYTES else ""

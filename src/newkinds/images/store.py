@@ -1,4 +1,4 @@
-"""Open a folder or an .npz file as an ImageSet: in which shape, with which kinds, and whether it will do."""
+"""Open a source of pictures as an ImageSet: in which shape, with which kinds, and whether it will do."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from newkinds.errors import DataError, UsageError, unknown_name
-from newkinds.images.arrays import load_npz
+from newkinds.images.arrays import Unfitted
 from newkinds.images.decode import FITS, MAX_PIXELS
 from newkinds.images.decoding import MEMORY_MB, Decoding, Options
-from newkinds.images.imageset import ImageSet, Skipped, fingerprint, numbered
-from newkinds.images.scan import Scan, printable
-from newkinds.images.scan import scan as scan_folder
+from newkinds.images.imageset import ImageSet, Skipped, image_set, numbered, printable
+from newkinds.images.scan import Scan
+from newkinds.images.sources import Source, read_source
 from newkinds.progress import QUIET, Progress
 
 SMALLEST, LARGEST = 16, 64  # of a side that is inferred
@@ -31,7 +31,7 @@ class Shape:
 
 
 def open_images(
-    source: str | Path | ImageSet,
+    source: Source,
     *,
     labelled: bool = False,
     size: int | None = None,
@@ -44,14 +44,20 @@ def open_images(
     workers: int | None = None,
     progress: Progress = QUIET,
 ) -> ImageSet:
-    """Open a folder of pictures or an .npz file of images or embeddings; an ImageSet is returned as it is.
+    """Open pictures on disk or in memory, or embeddings, as an ImageSet; one that is given is returned as it is.
 
-    labelled: take the first folder below `source`, or the array `labels`, as the kind of each picture. Otherwise an
-        array file's labels, if any, are kept for scores.
-    size, channels, largest: what pictures are brought to, see `infer_shape`; arrays are compared with it, not changed.
-    fit: see `decode`. max_pixels: of one file. memory_mb, cache_dir, workers: see `load`.
+    source: a folder of pictures; a .csv or .parquet list with the column `path` and, for kinds, `label` or `kind`; an
+        .npz file, see `load_npz`; a sequence of paths; a mapping from kind to paths; an array of images or embeddings
+        by the rules of `load_npz`; a sequence of uint8 arrays (H, W), (H, W, C) or (C, H, W) of any sizes; or a pair
+        of paths, of an array or of arrays and their labels, (N,) integers or strings.
+    labelled: every picture needs a kind: the first folder below `source`, or a label. Otherwise labels, if any, are
+        kept for scores.
+    size, channels, largest: what files and sequences of arrays are brought to, see `infer_shape`; one array is
+        compared with it, and not changed.
+    fit: "crop" or "squash", see `decode`. max_pixels: of one file, at most.
+    memory_mb, cache_dir, workers: see `load`. progress: what tells how far it is.
     """
-    ready = _scanned_or_read(source, labelled, max_pixels, workers, progress)
+    ready = read_source(source, labelled=labelled, max_pixels=max_pixels, workers=workers, progress=progress)
     if isinstance(ready, ImageSet):
         _check_shape(ready, size, channels)
         return ready
@@ -60,8 +66,8 @@ def open_images(
 
 
 def open_pair(
-    known: str | Path | ImageSet,
-    unsorted: str | Path | ImageSet,
+    known: Source,
+    unsorted: Source,
     *,
     size: int | None = None,
     channels: int | None = None,
@@ -75,12 +81,12 @@ def open_pair(
 ) -> tuple[ImageSet, ImageSet]:
     """Open the known pictures, with their kinds, and the unsorted ones, which need none, in one shape.
 
-    Two folders: the shape is inferred from both. A folder and an array: the array's shape rules. Two arrays: theirs
-    must agree. The options are those of `open_images`.
+    Two folders or lists: the shape is inferred from both. One of these and an array: the array's shape rules. Two
+    arrays: theirs must agree. The arguments are those of `open_images`.
     """
-    first = _scanned_or_read(known, True, max_pixels, workers, progress)
-    second = _scanned_or_read(unsorted, False, max_pixels, workers, progress)
-    scans = [one for one in (first, second) if isinstance(one, Scan)]
+    first = read_source(known, labelled=True, max_pixels=max_pixels, workers=workers, progress=progress)
+    second = read_source(unsorted, labelled=False, max_pixels=max_pixels, workers=workers, progress=progress)
+    scans = [one for one in (first, second) if not isinstance(one, ImageSet)]
     arrays = [one for one in (first, second) if isinstance(one, ImageSet)]
     for images in arrays:
         _check_shape(images, size, channels)
@@ -91,7 +97,7 @@ def open_pair(
         )
     if scans and arrays and arrays[0].is_embedding:
         raise DataError(
-            f"{arrays[0].source} has {_described(arrays[0])}, {scans[0].root} is a folder of pictures.",
+            f"{arrays[0].source} has {_described(arrays[0])}, {scans[0].source} has pictures.",
             hint="Give pictures for both, or embeddings for both.",
         )
     shape = Shape(arrays[0].size, arrays[0].channels) if arrays else infer_shape(scans, size, channels, largest)
@@ -102,7 +108,9 @@ def open_pair(
     )
 
 
-def infer_shape(scans: Sequence[Scan], size: int | None, channels: int | None = None, largest: int = LARGEST) -> Shape:
+def infer_shape(
+    scans: Sequence[Scan | Unfitted], size: int | None, channels: int | None = None, largest: int = LARGEST
+) -> Shape:
     """Choose one shape for all pictures of the scans, where `size` or `channels` is None.
 
     The size is the side that all pictures have in common if all are square and that is at most `largest`, otherwise
@@ -110,7 +118,7 @@ def infer_shape(scans: Sequence[Scan], size: int | None, channels: int | None = 
     """
     found = [picture for one in scans for picture in one.found]
     if not found:
-        raise _nothing_usable(scans[0].root, [skip for one in scans for skip in one.skipped])
+        raise _nothing_usable(scans[0].source, [skip for one in scans for skip in one.skipped])
     if size is None:
         shorter = [min(picture.width, picture.height) for picture in found]
         common = all(picture.width == picture.height == shorter[0] for picture in found) and shorter[0] <= largest
@@ -154,15 +162,19 @@ def check_known(images: ImageSet) -> None:
     if images.labels is None:
         raise DataError(
             f"{images.source} does not say of which kind its pictures are.",
-            hint="Use one folder a kind, or an .npz file with the array `labels`.",
+            hint="Use one folder a kind, a list with the column label, or an .npz file with the array `labels`.",
         )
     counts = np.bincount(images.labels, minlength=len(images.classes))
     present = [images.classes[index] for index in np.flatnonzero(counts)]
+    if "" in present:
+        raise DataError(
+            f"{images.source} has pictures whose kind is the empty text.", hint="Every known picture needs a kind."
+        )
     if len(present) < 2:
         only = f" ({present[0]})" if present else ""
         raise DataError(
             f"{images.source} has {len(present)} class(es){only}, at least 2 are needed.",
-            hint=f"Sort the known pictures into one folder a kind: {images.source}/KIND/PICTURE.",
+            hint=f"Sort the known pictures into one folder a kind, {images.source}/KIND/PICTURE, or label them.",
         )
     small = [f"{images.classes[index]} ({counts[index]})" for index in np.flatnonzero(counts < 2)]
     if small:
@@ -185,28 +197,30 @@ def check_unsorted(images: ImageSet) -> None:
 # Folders
 
 
-def _load(scan: Scan, shape: Shape, sorted_into_folders: bool, options: Options) -> ImageSet:
+def _load(scan: Scan | Unfitted, shape: Shape, labelled: bool, options: Options) -> ImageSet:
     if options.fit not in FITS:
         raise unknown_name("fit", options.fit, FITS)
+    if isinstance(scan, Unfitted):
+        return scan.fitted(shape.size, shape.channels, options.fit, options.workers, options.progress)
     files, skipped = scan.found, list(scan.skipped)
-    if sorted_into_folders:
-        files = tuple(file for file in files if "/" in file.name)
+    in_folders = labelled and scan.listing is None
+    if in_folders:
+        files = tuple(file for file in files if scan.kind_of(file.name) is not None)
         skipped += [Skipped(one.name, "not inside a class folder") for one in scan.found if "/" not in one.name]
     if not files:
-        raise _nothing_usable(scan.root, skipped)
+        raise _nothing_usable(scan.source, skipped)
     decoding = Decoding(files, shape.size, shape.channels, options)
     pixels, dropped, digest = decoding.into_memory() if decoding.fits_in_memory else decoding.into_file()
     skipped += dropped
     if not len(pixels):
-        raise _nothing_usable(scan.root, skipped)
+        raise _nothing_usable(scan.source, skipped)
     gone = {one.name for one in dropped}
     names = tuple(file.name for file in files if file.name not in gone)
-    labels, classes = numbered([name.split("/", 1)[0] for name in names]) if sorted_into_folders else (None, ())
-    if sorted_into_folders:
+    labels, classes = numbered(list(map(scan.kind_of, names))) if labelled or scan.has_kinds else (None, ())
+    if in_folders:
         skipped += _without_pictures(scan.root, {*classes, *(one.name for one in skipped)})
     skipped.sort(key=lambda one: (one.name, one.reason))
-    mark = fingerprint(pixels, names, labels, classes, digest=digest)
-    return ImageSet(pixels, names, labels, classes, str(scan.root), mark, tuple(skipped))
+    return image_set(pixels, names, labels, classes, scan.source, labelled=labelled, skipped=skipped, digest=digest)
 
 
 def _without_pictures(root: Path, mentioned: set[str]) -> list[Skipped]:
@@ -216,26 +230,15 @@ def _without_pictures(root: Path, mentioned: set[str]) -> list[Skipped]:
     return [Skipped(name, "class folder without a usable picture") for name in folders if name not in mentioned]
 
 
-def _nothing_usable(root: Path, skipped: Sequence[Skipped]) -> DataError:
+def _nothing_usable(source: str, skipped: Sequence[Skipped]) -> DataError:
     if not skipped:
-        return DataError(f"There is no file in {root}.", hint="Give a folder with pictures in it.")
+        return DataError(f"There is no file in {source}.", hint="Give a folder with pictures in it.")
     # What stands in brackets differs from file to file.
     reason = Counter(one.reason.split(" (")[0] for one in skipped).most_common(1)[0][0]
     return DataError(
-        f"No picture in {root} can be used. Skipped: {len(skipped)}, most often because of this: {reason}.",
-        hint=f"To see each with its reason: newkinds scan {root}",
+        f"No picture in {source} can be used. Skipped: {len(skipped)}, most often because of this: {reason}.",
+        hint=f"To see each with its reason: newkinds scan {source}",
     )
-
-
-def _scanned_or_read(
-    source: str | Path | ImageSet, labelled: bool, max_pixels: int, workers: int | None, progress: Progress
-) -> ImageSet | Scan:
-    if isinstance(source, ImageSet):
-        return source
-    path = Path(source)
-    if path.suffix.lower() == ".npz" and not path.is_dir():
-        return load_npz(path, labelled=labelled)
-    return scan_folder(path, max_pixels=max_pixels, workers=workers, progress=progress)
 
 
 def _described(images: ImageSet) -> str:

@@ -130,7 +130,9 @@ def _dataset(source: object) -> str | None:
 
 
 def _called(source: object) -> str:
-    return str(source.source if isinstance(source, ImageSet) else source)
+    if isinstance(source, str | Path):
+        return str(source)
+    return source.source if isinstance(source, ImageSet) else f"a {type(source).__name__}"
 
 
 def layered(layers: Sequence[Mapping[str, Any]], variant: str | None = None) -> dict[str, Any]:

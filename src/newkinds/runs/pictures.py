@@ -7,15 +7,13 @@ from typing import Any
 
 from newkinds.datasets import named
 from newkinds.errors import RunError
-from newkinds.images import open_images
+from newkinds.images import Source, in_memory, open_images
 from newkinds.images.imageset import ImageSet
 from newkinds.networks.files import network_about
 from newkinds.progress import Progress
 from newkinds.runs import names
 from newkinds.runs.folder import RunFolder
 from newkinds.runs.results import read_assignment
-
-Source = str | Path | ImageSet
 
 
 def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
@@ -32,12 +30,20 @@ def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: 
     return open_images(named(source, data=data, **shape) or source, **shape)
 
 
-def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open a run's unsorted pictures again."""
-    images = open_for(run, run.sources["unsorted"], data, progress)
-    if images.names != read_assignment(run).names:
+def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, images: Source | None = None) -> ImageSet:
+    """Open a run's unsorted pictures again: `images`, if they are given, otherwise where the run found them."""
+    source = run.sources["unsorted"] if images is None else images
+    if isinstance(source, str) and in_memory(source):
         raise RunError(
-            f"The pictures in {images.source} are no longer those of the run in {run.path}.",
+            f"The unsorted pictures of the run in {run.path} were given in memory ({source}).",
+            hint="Give them again, in Python, with images=.",
+        )
+    opened = open_for(run, source, data, progress)
+    # Those of an array are called by their numbers, which any other array of that length has, too.
+    others = images is not None and opened.fingerprint != run.data["unsorted"]["fingerprint"]
+    if others or opened.names != read_assignment(run).names:
+        raise RunError(
+            f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}.",
             hint="Put them back, or run `newkinds discover` again with another --out.",
         )
-    return images
+    return opened
