@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from results import RESULTS, write_result
-
 import newkinds as nk
 from newkinds.clustering import kmeans
 from newkinds.datasets import named
@@ -17,10 +15,11 @@ from newkinds.evaluation.scores import score
 from newkinds.features import apply
 from newkinds.networks import Network
 from newkinds.networks.files import read_network
+from studies.tools.results import RESULTS, write_result
 
 
 class Rows:
-    """The rows of benchmarks/results/NAME.json; those that are there already are not measured again."""
+    """The rows of benchmarks/results/studies/NAME.json; those that are there already are not measured again."""
 
     def __init__(self, name: str, about: dict[str, Any]) -> None:
         self.name = name

@@ -1,8 +1,8 @@
-"""Time and peak memory of the methods that look at all pictures at once: python benchmarks/spectral.py.
+"""Time and peak memory of the methods that look at all pictures at once.
 
 LSC and LPNMF with their defaults, and k-means with its own beside them, on a Gaussian mixture cut off below 0, as
 features after a ReLU are. Each runs in a process of its own; "nothing" is one that only makes the points. Writes
-benchmarks/results/spectral.json.
+benchmarks/results/studies/spectral.json.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from results import write_result
 
 from newkinds.clustering import kmeans
 from newkinds.evaluation.scores import score
 from newkinds.methods.lpnmf import lpnmf
 from newkinds.methods.lsc import lsc
 from newkinds.settings import Settings
+from studies.tools.memory import in_a_process
+from studies.tools.results import write_result
 
 DEFAULTS = Settings()
 METHODS: dict[str, Callable[[NDArray[np.float32], int], NDArray[np.int64] | None]] = {
@@ -87,8 +86,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _in_a_process(method: str) -> dict[str, Any]:
-    line = [sys.executable, str(Path(__file__)), *sys.argv[1:], "--method", method]
-    found: dict[str, Any] = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+    found: dict[str, Any] = json.loads(in_a_process("spectral", *sys.argv[1:], "--method", method))
     return found
 
 

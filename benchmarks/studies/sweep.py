@@ -1,4 +1,4 @@
-"""The sweep of Algorithm 2 beside scikit-learn's, one k-means beside others, growth: python benchmarks/sweep.py.
+"""The sweep of Algorithm 2 beside scikit-learn's, one k-means beside others, growth.
 
 Parts, all or those named: `mixture` and `cifar100` sweep K = 0..100 with 10 restarts over 5,000 unsorted and 5,000
 probe points in 512 dimensions, and take the silhouette of the unsorted ones at every K; scikit-learn does some of the
@@ -8,7 +8,7 @@ features. `fit` is one k-means, 20,000 points, K = 100, beside scikit-learn and 
 `growth` is one division of Algorithm 2 as it runs, for more points and for larger K.
 
 The limit of a sweep is the time that the products it made would take at the speed of matrix products measured here.
-Writes benchmarks/results/sweep.json and docs/figures/count-cost.png. Needs the extra `bench`.
+Writes benchmarks/results/studies/sweep.json and docs/figures/count-cost.png. Needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ import faiss
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from memory import in_a_process, peak_growth
 from numpy.typing import NDArray
-from results import RESULTS, write_result
 from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
 
@@ -38,12 +36,15 @@ from newkinds.datasets import named
 from newkinds.features import apply
 from newkinds.networks.files import read_network
 from newkinds.settings import Count as CountSettings
+from newkinds_bench.house import DOCS
+from studies.tools.memory import memory_of, peak_growth
+from studies.tools.networks import network_file
+from studies.tools.results import RESULTS, write_result
 
 PROBES, LARGEST, RESTARTS, EACH = 10, 100, 10, 5_000
 COUNTS = [PROBES + k for k in range(LARGEST + 1)]
 ASKED = [0, 5, 10, 25, 50, 75, 100]  # K that scikit-learn does
-WEIGHTS = Path(__file__).parent.parent / "weights" / "cifar100-80.safetensors"
-PICTURE = Path(__file__).parent.parent / "docs" / "figures" / "count-cost.png"
+PICTURE = DOCS / "figures" / "count-cost.png"
 
 Floats = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -64,7 +65,7 @@ def main() -> None:
         "cifar100": lambda: sweeps("cifar100", chosen.data),
         "fit": one_fit,
         "growth": growth,
-        "memory": lambda: {name: in_a_process(__file__, name, chosen.data) for name in ("mixture", "cifar100")},
+        "memory": lambda: {name: memory_of("sweep", name, chosen.data) for name in ("mixture", "cifar100")},
     }
     path = RESULTS / "sweep.json"
     values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -90,7 +91,7 @@ def features(what: str, data: str | None) -> Floats:
     if what == "mixture":
         probes = mixture(EACH, PROBES, seed=0)[0]
         return np.concatenate([probes, mixture(EACH, 40, seed=1)[0]])
-    network = read_network(WEIGHTS)[0]
+    network = read_network(network_file("cifar100-80", None if data is None else Path(data)))[0]
     # Without the last pooling: 128 channels of 2 x 2, so that there are 512.
     network.backbone.layers = torch.nn.Sequential(*list(network.backbone.layers)[:-2], torch.nn.ReLU())
     return np.concatenate([apply(network, named(f"cifar100:{part}", data=data)) for part in ("probes", "unlabelled")])

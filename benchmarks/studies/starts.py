@@ -1,8 +1,9 @@
-"""Where to start and how long to go on, on kinds that f did not see: python benchmarks/starts.py --data ROOT.
+"""Where to start and how long to go on, on kinds that f did not see.
 
 What `newkinds bench` changes from the defaults was chosen by this, on alphabets of OmniGlot's background and on the
-probe classes of CIFAR-100, never on those that its tables are about. Writes benchmarks/results/starts.json row by row,
-and the table in docs/paper-vs-authors.md from it; --render makes the table alone.
+probe classes of CIFAR-100, never on those that its tables are about. An f that is not kept is trained first. Writes
+benchmarks/results/studies/starts.json row by row, and the table in docs/paper-vs-authors.md from it; --render makes the
+table alone.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from measure import Rows, measure
-from results import put_table
+from newkinds_bench.house import DOCS
+from studies.tools.clustering import Rows, measure
+from studies.tools.networks import network_file
+from studies.tools.results import put_table
 
-PAGE = Path(__file__).parent.parent / "docs" / "paper-vs-authors.md"
+PAGE = DOCS / "paper-vs-authors.md"
 TE, CENTRES = {"discover.variant": "te"}, {"initialise.bottleneck": "centres"}
 FAST, EVEN = {"discover.learning_rate": 1e-3}, {"discover.evenness": 1.0}
 DIRECTIONS = {"initialise.bottleneck": "directions", "initialise.views": 8, **FAST, **EVEN}
@@ -59,7 +62,6 @@ TRIES: list[tuple[str, str, list[tuple[str, dict[str, Any]]]]] = [
 def main() -> None:
     """Measure what the result file lacks, and make the table from it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", type=Path, default=Path("weights"), help="the folder that f lies in")
     parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--render", action="store_true", help="only make the table again")
@@ -69,7 +71,7 @@ def main() -> None:
         for source, f, tries in TRIES:
             for name, changes in tries:
                 if not rows.has(tried=name, data=source, f=f, seed=seed):
-                    found = measure(chosen.weights / f"{f}.safetensors", source, chosen.data, changes, seed)
+                    found = measure(network_file(f, chosen.data), source, chosen.data, changes, seed)
                     rows.add({"f": f, "tried": name, "changed": changes, **found})
                     print(rows.rows[-1], flush=True)
     render(rows.rows)

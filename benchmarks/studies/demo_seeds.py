@@ -1,4 +1,4 @@
-"""Run the demo with several seeds and keep what came out: python benchmarks/demo_seeds.py [--seeds 10]."""
+"""Run the demo with several seeds and keep what came out."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from results import standard_error, write_result
 
 from newkinds.demo import SETTINGS, demo_runs
 from newkinds.progress import Progress
+from studies.tools.results import standard_error, write_result
 
 
 def main() -> None:
-    """Measure and write benchmarks/results/demo.json."""
+    """Measure and write benchmarks/results/studies/demo.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--runs", type=Path, default=Path("runs/demo-seeds"), help="where the run folders go")

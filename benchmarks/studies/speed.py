@@ -1,4 +1,4 @@
-"""Images a second of a whole epoch beside a bare loop of the same network: python benchmarks/speed.py [--data ROOT].
+"""Images a second of a whole epoch beside a bare loop of the same network.
 
 A bare loop is forward, loss, backward and step on the same batches, whose views are made beforehand; it has no
 augmentation, no checks, no scores and, for discovery, no look at all pictures that makes q. Both take turns in one
@@ -8,7 +8,7 @@ discovery with `precision = "bfloat16"` against one with "float32".
 
 Memory: one epoch of discovery on as many pictures as CIFAR-10 has in five classes, in a process of its own, beside the
 bare loop with the same pictures in memory: the largest size of the process while it ran, above what it had before.
-Writes benchmarks/results/speed.json; with --only, the other rows there stay as they are.
+Writes benchmarks/results/studies/speed.json; with --only, the other rows there stay as they are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from memory import in_a_process, peak_growth
-from results import RESULTS, write_result
 from torch import nn
 
 import newkinds as nk
@@ -36,6 +34,8 @@ from newkinds.pretrain.tasks import TASKS
 from newkinds.progress import QUIET
 from newkinds.start import initialise
 from newkinds.training import Phase, Task, _epoch, make_optimiser
+from studies.tools.memory import memory_of, peak_growth
+from studies.tools.results import RESULTS, write_result
 
 CASES = {
     "omniglot": ("omniglot:Tengwar", "omniglot:train", "vgg6-4-2"),
@@ -80,7 +80,7 @@ def main() -> None:
             print(precisions[-1], flush=True)
     memory = before.get("memory", {})
     if not chosen.only or "memory" in chosen.only:
-        above = {kind: in_a_process(__file__, kind, chosen.data) for kind in ("bare", "ours")}
+        above = {kind: memory_of("speed", kind, chosen.data) for kind in ("bare", "ours")}
         memory = {"pictures": CIFAR10, "network": "resnet18-slim", "peak_mb_above_the_start": above}
         memory["beyond_the_bare_loop_mb"] = above["ours"] - above["bare"]
         print(memory)

@@ -1,10 +1,10 @@
-"""The number of new kinds where it is known: python benchmarks/estimates.py [cifar100] [mixtures] [digits].
+"""The number of new kinds where it is known.
 
 OmniGlot's alphabets are a table of the paper: `newkinds bench k-estimates`. `cifar100`: the ten unlabelled classes with
 the ten probe classes, and the other estimator. `mixtures`: Gaussians, 5 to 50 of them, as many pictures of each or very
 different numbers. `digits`: scikit-learn's, by their pixels, some of the ten digits known. For all of them: how often
-the interval holds the truth. Every row is written to benchmarks/results/estimates.json at once, and none is measured
-twice.
+the interval holds the truth. Every row is written to benchmarks/results/studies/estimates.json at once, and none is
+measured twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import Rows
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
@@ -24,8 +23,9 @@ import newkinds as nk
 from newkinds.datasets import named
 from newkinds.networks.files import read_network
 from newkinds.settings import Count as CountSettings
+from studies.tools.clustering import Rows
+from studies.tools.networks import network_file
 
-KEPT = Path(__file__).parent.parent / "weights"
 Case = tuple[dict[str, Any], NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]
 
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 def cifar100(data: Path | None) -> Iterator[Case]:
     """Yield CIFAR-100's ten unlabelled classes, for three seeds, and once for the other estimator."""
-    network = read_network(KEPT / "cifar100-80.safetensors")[0]
+    network = read_network(network_file("cifar100-80", data))[0]
     probes, unsorted = named("cifar100:probes", data=data), named("cifar100:unlabelled", data=data)
     features = [nk.extract_features(network, images) for images in (probes, unsorted)]
     for seed in range(3):

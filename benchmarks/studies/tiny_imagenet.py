@@ -1,4 +1,4 @@
-"""Discover 10 classes of Tiny-ImageNet with 30 others known: python benchmarks/tiny_imagenet.py ROOT [--kinds auto].
+"""Discover 10 classes of Tiny-ImageNet with 30 others known.
 
 ROOT/tiny-imagenet/train has one folder of JPEG files a class. Of the first 40 classes by name, 30 are known and the
 last 10 unsorted.
@@ -11,17 +11,16 @@ import os
 import time
 from pathlib import Path
 
-from results import write_result
-
 import newkinds as nk
 from newkinds.clustering import kmeans
 from newkinds.evaluation.scores import score
+from studies.tools.results import write_result
 
 CLASSES, KNOWN = 40, 30
 
 
 def main() -> None:
-    """Measure and write benchmarks/results/tiny-imagenet*.json."""
+    """Measure and write benchmarks/results/studies/tiny-imagenet*.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=Path)
     parser.add_argument("--kinds", default="10", help="a number, or auto")

@@ -1,9 +1,9 @@
-"""How f learns OmniGlot's characters best: python benchmarks/recipes.py --data ROOT.
+"""How f learns OmniGlot's characters best.
 
 f at half the paper's width is trained by several recipes on the 25 alphabets of the background without the probes, and
-judged by k-means on its features of the five probe alphabets, with their number of characters given; so are the kept
-weights of full width. Writes benchmarks/results/recipes.json row by row, and the table in docs/paper-vs-authors.md from
-it; --render makes the table alone.
+judged by k-means on its features of the five probe alphabets, with their number of characters given; so are two
+networks of full width, of which the first is trained for it. Writes benchmarks/results/studies/recipes.json row by row,
+and the table in docs/paper-vs-authors.md from it; --render makes the table alone.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import Rows, opened
-from results import put_table
 
 import newkinds as nk
 from newkinds import api
 from newkinds.clustering import kmeans
 from newkinds.evaluation.scores import score
+from newkinds_bench.house import DOCS
+from studies.tools.clustering import Rows, opened
+from studies.tools.networks import network_file
+from studies.tools.results import put_table
 
-PAGE = Path(__file__).parent.parent / "docs" / "paper-vs-authors.md"
+PAGE = DOCS / "paper-vs-authors.md"
 PROBES = ("Alphabet_of_the_Magi", "Cyrillic", "Grantha", "Japanese_(katakana)", "Latin")
 COMMON = {"loss": "prototypical", "quarter_turns": True, "weight_decay": 0.0, "epochs": 5}
 FEW = {"episode_kinds": 100, "support": 2, "query": 2}
@@ -31,7 +33,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "of 100 characters, 2 + 2 pictures of each": FEW,
     "the same of a few alphabets": {**FEW, "episodes_of": "group"},
 }
-KEPT = ("omniglot-25", "omniglot-25-group")
+FULL_WIDTH = ("omniglot-25", "omniglot-25-group")
 SEEDS = range(4)  # of k-means
 
 
@@ -54,10 +56,9 @@ def main() -> None:
                 progress=nk.Progress(),
             )
             rows.add({"recipe": name, "changed": recipe, "alphabets": judged(file, chosen.data)})
-    for name in () if chosen.render else KEPT:
-        file = Path("weights") / f"{name}.safetensors"
-        if not rows.has(recipe=str(file)):
-            rows.add({"recipe": str(file), "alphabets": judged(file, chosen.data)})
+    for name in () if chosen.render else FULL_WIDTH:
+        if not rows.has(recipe=name):
+            rows.add({"recipe": name, "alphabets": judged(network_file(name, chosen.data), chosen.data)})
     render(rows.rows)
 
 

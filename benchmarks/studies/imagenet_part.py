@@ -1,9 +1,9 @@
-"""ImageNet's commands, run to the end on a part of Tiny-ImageNet: python benchmarks/imagenet_part.py ROOT.
+"""ImageNet's commands, run to the end on a part of Tiny-ImageNet.
 
 ROOT/tiny-imagenet/train has one folder of JPEG files a class. Of the first 40 classes by name every second one, 18 in
 all, is kept for discovery, in three lists of 6; the other 22 are known. They are laid out as ImageNet is, by links, and
 `newkinds bench known-k` measures k-means and DTC-Baseline on the first list with 40 pictures of each class. Writes its
-result files to bench/results; what is there is not measured again.
+results to benchmarks/results/imagenet.jsonl; what is there is not measured again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 import newkinds as nk
-from newkinds.bench import Where, bench
+from newkinds_bench import Where, bench
 
 CLASSES, KEPT, LISTS, EACH = 40, 18, "ABC", 40
 
@@ -29,7 +29,7 @@ def main() -> None:
     each_list = KEPT // len(LISTS)
     note = (
         f"of Tiny-ImageNet, 64 pixels wide: {CLASSES - KEPT} known classes and {each_list} unsorted ones, made by "
-        "`benchmarks/imagenet_part.py`"
+        "`benchmarks/study.py imagenet_part`"
     )
     where = Where(results=chosen.results, runs=chosen.runs, data=chosen.layout, note=note)
     only = ["imagenet:unlabelled-a", "k-means", "DTC-Baseline"]

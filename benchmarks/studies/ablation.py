@@ -1,8 +1,9 @@
-"""The paper's text, its authors' code or ours, one factor at a time: python benchmarks/ablation.py --weights FILE.
+"""The paper's text, its authors' code or ours, one factor at a time.
 
 Starts from the defaults and changes one thing to what the paper or its authors do, on alphabets of OmniGlot's
-background that f did not see, with the same seeds in every row. Writes benchmarks/results/ablation.json row by row, and
-the table in docs/paper-vs-authors.md from it; --render makes the table alone.
+background that f did not see, with the same seeds in every row. f is trained first, which takes about an hour, unless
+--weights names one. Writes benchmarks/results/studies/ablation.json row by row, and the table in
+docs/paper-vs-authors.md from it; --render makes the table alone.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import Rows, measure
-from results import put_table
 
 from newkinds.presets import find_preset
 from newkinds.runs.folder import flat
+from newkinds_bench.house import DOCS
+from studies.tools.clustering import Rows, measure
+from studies.tools.networks import network_file
+from studies.tools.results import put_table
 
 ALPHABETS = ["omniglot:Latin", "omniglot:Cyrillic"]
-PAGE = Path(__file__).parent.parent / "docs" / "paper-vs-authors.md"
+PAGE = DOCS / "paper-vs-authors.md"
+F = "omniglot-25"
 EPOCHS = {"discover.warmup_epochs": 5, "discover.epochs": 10}
 
 FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -46,21 +50,29 @@ FACTORS: dict[str, tuple[str, dict[str, Any]]] = {
 def main() -> None:
     """Measure what the result file lacks, and make the page from it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", type=Path, default=Path("weights/omniglot-25.safetensors"))
+    parser.add_argument("--weights", type=Path, help=f"f; default: {F}, trained here first")
     parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--only", type=int, help="the first so many rows of the table")
     parser.add_argument("--render", action="store_true", help="only make the page again")
     chosen = parser.parse_args()
-    rows = Rows("ablation", {"what": __doc__.splitlines()[0], "weights": chosen.weights.name, "epochs": EPOCHS})
-    for seed in () if chosen.render else chosen.seeds:
+    f = chosen.weights.name if chosen.weights else F
+    rows = Rows("ablation", {"what": __doc__.splitlines()[0], "weights": f, "epochs": EPOCHS})
+    if not chosen.render:
+        run(rows, chosen)
+    render(rows.rows)
+
+
+def run(rows: Rows, chosen: argparse.Namespace) -> None:
+    """Measure what the result file lacks."""
+    weights = chosen.weights or network_file(F, chosen.data)
+    for seed in chosen.seeds:
         for factor in list(FACTORS)[: chosen.only]:
             for source in ALPHABETS:
                 if not rows.has(factor=factor, data=source, seed=seed):
-                    row = measure(chosen.weights, source, chosen.data, changes_of(factor, source), seed)
+                    row = measure(weights, source, chosen.data, changes_of(factor, source), seed)
                     rows.add({"factor": factor, **row})
                     print(rows.rows[-1], flush=True)
-    render(rows.rows)
 
 
 def changes_of(factor: str, source: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a benchmark keeps what it measured."""
+"""How a study keeps what it measured, and how it comes onto a page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.version import __version__
+from newkinds_bench import house
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = house.RESULTS / house.STUDIES
 
 
 def write_result(name: str, values: dict[str, Any]) -> None:
-    """Write benchmarks/results/NAME.json, with the version."""
+    """Write benchmarks/results/studies/NAME.json, with the version."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"version": __version__, **_rounded(values)}, indent=2) + "\n")
