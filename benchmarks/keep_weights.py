@@ -1,7 +1,8 @@
 """Keep a trained network in the repository: python benchmarks/keep_weights.py RUN NAME.
 
-RUN is the folder of a finished `newkinds pretrain`. Writes weights/NAME.safetensors, in half precision and so half as
-large, and tells of it in weights/manifest.json: hash, size, data, the command, the epochs and the score.
+RUN is the folder of a finished `newkinds pretrain`. Writes benchmarks/weights/NAME.safetensors, in half precision
+and so half as large, and tells of it in the manifest there: hash, size, data, the command, the epochs and the score.
+Only what the paper's tables start from is kept; a study trains what it needs beside that.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import argparse
 import json
 from pathlib import Path
 
+from newkinds.configure import Settings
 from newkinds.files import digest
-from newkinds.networks.files import from_bytes, to_bytes
 from newkinds.runs import RunFolder
 from newkinds.runs.folder import flat
-from newkinds.settings import Settings
+from newkinds.tensors import from_bytes, to_bytes
+from newkinds_bench.house import WEIGHTS
 
-WEIGHTS = Path(__file__).parent.parent / "weights"
 SCORES = ("few_shot_accuracy", "held_out_accuracy")
 ASKED = ("pretrain.loss", "pretrain.quarter_turns", "pretrain.epochs")  # said whatever "auto" would have come to
 
@@ -58,7 +59,7 @@ def command(run: RunFolder) -> str:
     said = {key: value for key, value in changed.items() if default[key] != "auto" or key in ASKED}
     line = ["newkinds pretrain", run.sources["known"], "--network", run.settings.network, "--out RUN"]
     if run.data["weights"] is not None:
-        line.append(f"--weights weights/{kept_as(run.data['weights'])}")
+        line.append(f"--weights benchmarks/weights/{kept_as(run.data['weights'])}")
     return " ".join([*line, *(f"--set {key}={json.dumps(value).strip(chr(34))}" for key, value in said.items())])
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results import RESULTS, between_marks
 
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "how-many-kinds.md"
-BENCH = ROOT / "bench" / "results"
+from newkinds_bench.house import DOCS
+from newkinds_bench.house import RESULTS as BENCH
+from newkinds_bench.results import Results
+from studies.tools.results import RESULTS, between_marks
+
+PAGE = DOCS / "how-many-kinds.md"
 
 
 def main() -> None:
@@ -39,9 +40,8 @@ def known_numbers(values: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    alphabets = [
-        alphabet(json.loads(file.read_text())) for file in sorted(BENCH.glob("omniglot-*--count--k-auto--ours--0.json"))
-    ]
+    counted = Results(BENCH).of("omniglot").items()
+    alphabets = [alphabet(result) for name, result in counted if name.endswith("--count--k-auto--ours--0")]
     truths = [row["truth"] for row in alphabets]
     groups[("OmniGlot's alphabets", f"{min(truths)} to {max(truths)}")] = alphabets
     for row in values["runs"]:

@@ -13,9 +13,9 @@ import pytest
 import typer
 from typer.main import get_command
 
-from newkinds.bench import TABLES
 from newkinds.configure import Settings
 from newkinds.methods.registry import METHODS
+from newkinds_bench import TABLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper-to-code.md"
 

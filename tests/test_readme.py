@@ -70,7 +70,7 @@ def test_other_lines_can_be_typed(line: str) -> None:
 
 
 def test_the_figures_are_those_of_the_result_file() -> None:
-    mean = json.loads((ROOT / "benchmarks" / "results" / "demo.json").read_text())["mean"]
+    mean = json.loads((ROOT / "benchmarks" / "results" / "studies" / "demo.json").read_text())["mean"]
     shown = re.search(r"<!-- figures: demo -->\n(.*?)\n\n", README, flags=re.DOTALL)
     assert shown is not None
     assert f"{mean['acc']:.3f}" in shown[1]
@@ -80,7 +80,7 @@ def test_the_figures_are_those_of_the_result_file() -> None:
 
 
 def test_the_gain_of_discovery_is_larger_than_its_standard_error() -> None:
-    result = json.loads((ROOT / "benchmarks" / "results" / "demo.json").read_text())
+    result = json.loads((ROOT / "benchmarks" / "results" / "studies" / "demo.json").read_text())
     assert len(result["runs"]) == 10
     assert result["mean"]["gain"] > result["mean"]["gain_standard_error"]
 

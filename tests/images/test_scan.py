@@ -292,18 +292,18 @@ def test_progress_is_shown(folder: Path) -> None:
 
 
 def test_in_threads_keeps_the_order_and_stays_a_bounded_way_ahead() -> None:
-    first_network, lock = 0, threading.Lock()
+    started, lock = 0, threading.Lock()
 
     def work(item: int) -> int:
-        nonlocal first_network
+        nonlocal started
         with lock:
-            first_network += 1
+            started += 1
         return item * item
 
     results = in_threads(work, range(1000), 2, "work", QUIET)
     assert next(results) == 0
     time.sleep(0.2)  # long enough for all of it, were all of it submitted
-    assert first_network <= 200
+    assert started <= 200
     assert [0, *results] == [item * item for item in range(1000)]
     assert list(in_threads(work, [], 2, "work", QUIET)) == []
 

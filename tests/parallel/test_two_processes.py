@@ -29,7 +29,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def first_network(out: Path) -> subprocess.Popen[str]:
+def started(out: Path) -> subprocess.Popen[str]:
     """Start two processes, in a group of their own so that all can be killed at once."""
     line = [*TORCHRUN, *LINE, "--out", str(out)]
     pipe = subprocess.PIPE
@@ -38,7 +38,7 @@ def first_network(out: Path) -> subprocess.Popen[str]:
 
 def test_the_kinds_of_one_process_also_after_a_kill(alone: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed = first_network(out)
+    killed = started(out)
     until = time.monotonic() + SECONDS
     # In the middle of discovery: its first checkpoint is there, its result is not.
     while not list(out.glob("checkpoint/discover-*")) and killed.poll() is None and time.monotonic() < until:
@@ -50,7 +50,7 @@ def test_the_kinds_of_one_process_also_after_a_kill(alone: Path, tmp_path: Path)
     killed.communicate()
     assert not (out / "kinds.csv").exists()
 
-    again = first_network(out)
+    again = started(out)
     words, errors = again.communicate(timeout=SECONDS)
     assert again.returncode == 0, errors
     for name in RESULTS:

@@ -1,4 +1,4 @@
-"""The paper's figures of a run: all that there is problem for, the same bytes every time, text that stays text."""
+"""The paper's figures of a run: all that there is material for, the same bytes every time, text that stays text."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 The plan is a list of jobs, each {"arguments": [...], "kill": HOW, "global_random": bool}; the answer on standard output
 is the list of the children's exit codes (-9 for a kill) and seconds. Children are forked after the imports, which take
-longer than the runs; nothing has first_network a thread by then.
+longer than the runs; nothing has started a thread by then.
 
 HOW is null; {"after": SECONDS}; or {"boundary": N}: before the N-th step of writing the third checkpoint, where a step
 is a call that touches the disk, and a write is two of them, one for each half.
@@ -34,14 +34,14 @@ from newkinds import randomness
 def main() -> None:
     answers = []
     for job in json.loads(Path(sys.argv[1]).read_text()):
-        first_network = time.monotonic()
+        started = time.monotonic()
         child = os.fork()
         if child == 0:
             run(job)
         if job["kill"] and "after" in job["kill"]:
             kill_after(child, job["kill"]["after"])
         status = os.waitpid(child, 0)[1]
-        answers.append({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - first_network})
+        answers.append({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - started})
     print(json.dumps(answers))
 
 

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment and first_network again ends with the same bytes."""
+"""A run that is killed at any moment and started again ends with the same bytes."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-from newkinds.cli import discovery, measuring, naming  # noqa: F401 - they add their commands, in this order
+# They add their commands, in this order.
+from newkinds.cli import discovery, measuring, bench, naming  # isort: skip # noqa: F401
 from newkinds.cli.base import app, out
 from newkinds.errors import NewkindsError
 from newkinds.memory import keep_freed_memory

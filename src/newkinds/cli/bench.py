@@ -1,0 +1,140 @@
+"""The command that measures the paper's tables, by a harness that is no part of the package but lies in a checkout."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from newkinds.cli.base import Backend, Data, Jobs, Quiet, app, out, progress_for
+from newkinds.errors import UsageError
+from newkinds.version import __version__
+
+if TYPE_CHECKING:
+    from newkinds_bench import Where
+
+HARNESS = "newkinds_bench"  # the package that the folder of the benchmarks holds
+VARIABLE = "NEWKINDS_BENCHMARKS"
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@app.command()
+def bench(
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of the paper's; without: a list.")] = None,
+    data: Data = None,
+    seeds: Annotated[int, typer.Option(help="How many runs of each cell.")] = 1,
+    preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
+    only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
+    network: Annotated[str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")] = None,
+    each: Annotated[int | None, typer.Option(help="So many pictures of each kind, where all take too long.")] = None,
+    note: Annotated[str, typer.Option(help="Words about the data, kept in every result.")] = "",
+    jobs: Jobs = 1,
+    backend: Backend = "loky",
+    house: Annotated[
+        Path | None,
+        typer.Option(help=f"The folder `benchmarks` of a checkout; default: ${VARIABLE}, or that of this checkout."),
+    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Where the results are kept; default: in the house.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs/bench"),
+    weights: Annotated[
+        Path | None, typer.Option(help="The folder of networks that are trained already; default: in the house.")
+    ] = None,
+    render: Annotated[bool, typer.Option("--render", help="Make the page and the figures from the results.")] = False,
+    docs: Annotated[Path | None, typer.Option(help="Where the page goes; default: beside the house.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure one of the paper's tables again, as far as the data is there; what is measured is not repeated.
+
+    Example: newkinds bench known-k --data ~/data --seeds 3 --only omniglot
+    """
+    admit_harness(find_house(house))
+    from newkinds_bench import DOCS, Where
+    from newkinds_bench import bench as run_bench
+    from newkinds_bench import render as render_bench
+
+    usual = Where()
+    where = Where(results or usual.results, runs, weights or usual.weights, data, note)
+    if render:
+        for file in render_bench(where.results, docs or DOCS):
+            out.print(str(file), markup=False)
+        return
+    if table is None:
+        _show_tables(where, preset, seeds)
+        return
+    names = run_bench(
+        table,
+        seeds=seeds,
+        preset=preset,
+        only=only or (),
+        network=network,
+        each=each,
+        where=where,
+        jobs=jobs,
+        backend=backend,
+        progress=progress_for(quiet),
+    )
+    out.print(f"{len(names)} results in {where.results}", markup=False)
+
+
+def find_house(named: Path | None = None, package: Path = PACKAGE) -> Path:
+    """Return the folder of the benchmarks: the one that is named, else that of the checkout which the package is in.
+
+    named: what --house says; without it the environment variable counts. package: the folder of the package newkinds.
+    The current folder is never looked at.
+    """
+    given = named or os.environ.get(VARIABLE)
+    if given:
+        house = Path(given).expanduser().resolve()
+        if not _is_house(house):
+            raise UsageError(
+                f"{given} does not hold the benchmarks: there is no package {HARNESS} in it.",
+                hint=f"Name the folder `benchmarks` of a checkout of newkinds, by --house or ${VARIABLE}.",
+            )
+        return house
+    sources = package.parent
+    house = sources.parent / "benchmarks"
+    if sources.name == "src" and _is_house(house):
+        return house
+    raise UsageError(
+        "The benchmarks are not part of the installed package.",
+        hint=f"Clone newkinds' repository, at version {__version__}, and name its folder `benchmarks` by --house or "
+        f"${VARIABLE}.",
+    )
+
+
+def _is_house(folder: Path) -> bool:
+    return (folder / HARNESS / "__init__.py").is_file()
+
+
+def admit_harness(house: Path) -> None:
+    """Let the harness of a house be imported, here and in the processes that it starts."""
+    sys.path.insert(0, str(house))  # first, so that no other package of that name comes before it
+    try:
+        import_module(HARNESS)
+    except ImportError as error:
+        raise UsageError(
+            f"The benchmarks in {house} do not fit newkinds {__version__}: {error}.",
+            hint=f"Install the checkout that they are in: pip install -e {house.parent}.",
+        ) from None
+
+
+def _show_tables(where: Where, preset: str, seeds: int) -> None:
+    """List the paper's tables: what they are, what they need, how long they take, and how much of them is there."""
+    from newkinds.datasets import DATASETS
+    from newkinds_bench import SETUPS, TABLES, Results, cells
+
+    there = Results(where.results).all()
+    shown = Table("table", "what", "data", "minutes", "measured", box=None, pad_edge=False)
+    for one in TABLES.values():
+        names = [cell.name for cell in cells(one, preset, seeds)]
+        measured = f"{sum(name in there for name in names)} of {len(names)}"
+        shown.add_row(one.name, one.title, ", ".join(one.setups), str(one.minutes), measured)
+    out.print(shown)
+    out.print("\nMinutes are about those of two cores, for all of a table and one seed. The data sets:")
+    for dataset in dict.fromkeys(part.partition(":")[0] for setup in SETUPS.values() for part in setup.unsorted):
+        out.print(f"  {dataset}: {DATASETS[dataset].needs}", markup=False)
