@@ -18,6 +18,7 @@ from newkinds.datasets import DATASETS
 from newkinds.methods.registry import METHODS
 from newkinds.networks import FOREIGN, NETWORKS
 from newkinds.presets import all_presets, find_preset
+from newkinds.settings.words import shown
 
 
 @app.command()
@@ -65,12 +66,18 @@ def datasets() -> None:
 
 
 @app.command("settings")
-def show_settings() -> None:
-    """Show every setting with its default, as TOML that --settings takes.
+def show_settings(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A setting or a section: discover.evenness, evenness, discover."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the everyday ones.")] = False,
+) -> None:
+    """Show settings with what they do, valid values and defaults, as TOML that --settings takes.
 
     Example: newkinds settings > my.toml
     """
-    sys.stdout.write(Settings().to_toml())
+    sys.stdout.write(shown(Settings, name, every))
 
 
 @app.command()

@@ -28,7 +28,7 @@ from newkinds.networks import Model, Network, SoftmaxHead
 from newkinds.parallel.processes import from_writer
 from newkinds.randomness import generator
 from newkinds.settings import CoreSettings, Optimiser, PolicyName
-from newkinds.settings.base import FirstWeights, NotNegative, Restarts
+from newkinds.settings.base import BatchSize, FirstWeights, NotNegative, Restarts
 from newkinds.training import Phase
 
 EPISODES = 10_000  # with fresh weights; the published number
@@ -38,6 +38,9 @@ BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no c
 class Centroids(Optimiser):
     """Centroid networks: Sinkhorn's assignment in training and in clustering (method centroid-networks)."""
 
+    batch_size: BatchSize = Field(
+        128, description="Not used by this method: a batch is `episode_kinds` times `each` pictures."
+    )
     start: FirstWeights = "f"
     episode_kinds: int = Field(
         20,

@@ -14,7 +14,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from newkinds.errors import unknown_name
 from newkinds.images.augment import POLICIES
 
-EVERYDAY: dict[str, Any] = {"everyday": True}  # `json_schema_extra` of the settings that people turn
+EVERYDAY: dict[str, Any] = {
+    "everyday": True
+}  # `json_schema_extra` of the settings that people often change: `newkinds settings` shows these
 
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]

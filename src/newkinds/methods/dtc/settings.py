@@ -96,8 +96,9 @@ class Discover(Optimiser):
         0.5,
         ge=0,
         le=1,
-        description='With targets = "held", how even the sizes of the kinds are held: 0 keeps those of the start, 1 '
-        "makes all the same. Raise it where you know that kinds are equally common, lower it where some are rare.",
+        description="How even the sizes of the new kinds are kept: 0 keeps those found at the start, 1 makes all the "
+        "same. Raise it where you know that kinds are equally common, lower it where some are rare. Only with "
+        'targets = "held".',
         json_schema_extra=EVERYDAY,
     )
     alpha: AboveZero | Literal["auto"] = Field(

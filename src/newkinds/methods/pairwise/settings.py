@@ -16,6 +16,9 @@ from newkinds.settings.base import BatchSize, FirstWeights, Milestones, Schedule
 class Similarity(Optimiser):
     """The similarity network, which says whether two pictures are of one kind (methods kcl and mcl)."""
 
+    batch_size: BatchSize = Field(
+        128, description="Not used by this network: a batch is `episode_kinds` times `each` pictures."
+    )
     start: FirstWeights = "f"
     episode_kinds: int = Field(
         20, ge=2, description="Known kinds in a batch, all pairs of whose pictures are learnt from. Published with 20."
