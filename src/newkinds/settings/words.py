@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import tomli_w
@@ -66,7 +67,13 @@ def valid_values(model: type[Section], name: str) -> str:
     """Return which values a setting takes, in words; name: dotted."""
     section, _, last = name.rpartition(".")
     own = sections(model)[section] if section else model
-    return _valid(own.model_json_schema()["properties"][last])
+    return _valid(_schemas(own)[last])
+
+
+@cache
+def _schemas(section: type[Section]) -> dict[str, dict[str, Any]]:
+    """Return the JSON schemas of a section's settings by name: types and limits in one notation."""
+    return dict(section.model_json_schema()["properties"])
 
 
 def _called(model: type[Section], name: str) -> list[str]:
@@ -94,9 +101,9 @@ def _toml(model: type[Section], names: Iterable[str]) -> str:
 
 
 def _row(model: type[Section], name: str) -> str:
-    field, last = declared(model)[name], name.rpartition(".")[2]
-    shown_name = f"**`{last}`**" if is_everyday(field) else f"`{last}`"
-    cells = [shown_name, f"`{_value(field.default)}`", valid_values(model, name), field.description or ""]
+    field = declared(model)[name]
+    called = f"**`{name}`**" if is_everyday(field) else f"`{name}`"
+    cells = [called, f"`{_value(field.default)}`", valid_values(model, name), field.description or ""]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
