@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 SEED   ?= 0
 
-.PHONY: demo test test-all lint types pytest format clean
+.PHONY: demo test test-all lint types pytest format docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/newkinds demo --out runs/demo --seed $(SEED)
@@ -27,6 +27,9 @@ pytest: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed
+	$(BIN)/python docs/settings.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis test-output

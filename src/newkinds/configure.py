@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import create_model
 
@@ -25,7 +25,7 @@ else:
         "Settings",
         __base__=CoreSettings,
         __doc__="All settings of a run.",
-        method=(Literal[tuple(METHODS)], DEFAULT),
+        method=(Annotated[Literal[tuple(METHODS)], CoreSettings.model_fields["method"]], DEFAULT),
         **{name: (section, section()) for name, section in _sections().items()},
     )
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
-
-if TYPE_CHECKING:
-    from newkinds.configure import Settings
+from typing import Any, overload
 
 
 def methods() -> dict[str, str]:
@@ -51,8 +48,13 @@ def presets(name: str | None = None) -> dict[str, str] | str:
     return {name: preset.about for name, preset in all_presets().items()}
 
 
-def settings() -> Settings:
-    """Return every setting with its default."""
-    from newkinds.configure import Settings
+def settings(name: str | None = None, *, every: bool = False) -> str:
+    """Return settings as TOML that `settings=` takes, with what each does, its valid values and its default.
 
-    return Settings()
+    name: one setting or section, such as "discover.evenness", "evenness" or "discover". every: all of them, not only
+    the everyday ones.
+    """
+    from newkinds.configure import Settings
+    from newkinds.settings.words import shown
+
+    return shown(Settings, name, every)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,37 +11,58 @@ import pytest
 from typer.testing import CliRunner
 
 from newkinds import api, cli
+from newkinds.configure import Settings, make_settings
 from newkinds.datasets import DATASETS
 from newkinds.errors import UsageError
 from newkinds.images import ImageSet
-from newkinds.presets import KINDS, TRANSFER, VARIANTS, all_presets, find_preset, layered, preset_for
-from newkinds.settings import Settings, make_settings, tomllib
+from newkinds.methods.dtc import VARIANTS
+from newkinds.presets import KINDS, TRANSFER, all_presets, combine, find_preset, layered, preset_for
+from newkinds.presets.text import FOLDER, chain, merged, parsed
+from newkinds.settings.files import merge, parse_toml
+from newkinds.settings.names import declared
+from newkinds.settings.words import valid_values
 
 DATA = ("omniglot", "cifar10", "cifar100", "svhn", "imagenet", TRANSFER)
 PUBLISHED = [f"{data}-{kind}" for data in DATA for kind in ("paper", "authors")]
 QUICK = [f"{data}-quick" for data in DATA]
 
-# What a preset of the paper need not state, because it changes no result there.
-LEFT = {
-    "seed", "kinds", "method", "network_size", "precision",  # the user's; f takes pictures as they are
-    "images.largest", "images.fit", "images.max_pixels",  # for files of any size, and sizes are stated
-    "pretrain.margin", "pretrain.pictures",  # of the triplet loss; of epochs = "auto"
-    "count.estimator", "count.confidence",  # another algorithm; how wide the interval is
-    "initialise.certainty",  # of scale = "auto"
-    "discover.settled_epochs", "discover.guard_tolerance",  # of settled > 0; of a guard that acts
-    "discover.moments", "discover.power", "discover.evenness",  # of held targets
-}  # fmt: skip
-# And what it need not state unless another setting asks for it: (setting, its value, what that needs).
+# What every published preset has instead of today's default, whatever the data set and the variant.
+PINNED = {
+    "pretrain.quarter_turns": False,
+    "count.probes_at_once": 100_000,
+    "count.splits": 1,
+    "count.restarts": 10,
+    "count.tolerance": 0.0,
+    "count.index_tolerance": 1.0,
+    "count.decline": 1.0,
+    "count.index_sample": 1_000_000,
+    "count.rounding": "up",
+    "count.unit_length": False,
+    "count.dimensions": 100_000,
+    "initialise.overseed": 1.0,
+    "initialise.scale": "none",
+    "discover.p_from": "pass",
+    "discover.targets": "eq3",
+    "discover.alpha": 1.0,
+    "discover.ramp_from": "main",
+    "discover.settled": 0.0,
+    "dec.optimiser": "sgd",
+    "dec.learning_rate": 0.01,
+    "similarity.start": "fresh",
+    "pairs.start": "fresh",
+    "pairs.unknown": "drop",
+    "centroids.start": "fresh",
+    "centroids.episodes": 10_000,
+    "centroids.restarts": 1,
+}
+# What only some data sets need to state, as nothing looks at it unless another setting has a value.
 ONLY_WITH = [
     (
-        "pretrain.loss",
-        "prototypical",
+        ("pretrain.loss", "prototypical"),
         {"pretrain.episode_kinds", "pretrain.episodes_of", "pretrain.support", "pretrain.query"},
     ),
-    ("pretrain.optimiser", "sgd", {"pretrain.momentum"}),
-    ("pretrain.schedule", "steps", {"pretrain.decay"}),
-    ("discover.optimiser", "sgd", {"discover.momentum"}),
-    ("discover.schedule", "steps", {"discover.decay"}),
+    (("pretrain.optimiser", "sgd"), {"pretrain.momentum"}),
+    (("discover.schedule", "steps"), {"discover.decay"}),
 ]
 
 # Where the paper's text and the authors' code part on every data set, and where on some.
@@ -104,20 +126,48 @@ def test_every_file_says_what_it_is_and_shows_how_to_use_it(name: str) -> None:
     assert all(len(line) <= 120 for line in lines)
 
 
+def another(name: str) -> Any:
+    """Return a valid value of a setting that is not its default, if one of those tried here is."""
+    default = flat(Settings().model_dump())[name]
+    values = [0.5, 0.25, 3, 1000, False, True, (7,), ("*",), "pixels"]
+    values += re.findall(r'"([^"]+)"', valid_values(Settings, name))
+    return next((value for value in values if value != default and is_valid(name, value)), default)
+
+
+def is_valid(name: str, value: Any) -> bool:
+    try:
+        return flat(Settings().with_changes({name: value}).model_dump())[name] == value
+    except UsageError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def other_defaults() -> dict[str, Any]:
+    """Return values as if every default were another one."""
+    moved = Settings().with_changes({name: another(name) for name in declared(Settings)}).model_dump()
+    defaults, stated = flat(Settings().model_dump()), flat(find_preset("omniglot-paper").values)
+    assert not [key for key in stated if flat(moved)[key] == defaults[key]]
+    return moved
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_presets_of_the_paper_state_every_setting_that_counts(name: str) -> None:
-    values = find_preset(name).values
-    stated = set(flat({key: value for key, value in values.items() if key != "variant"}))
-    others = ("kmeans.", "dec.", "lpnmf.", "lsc.", "similarity.", "pairs.", "centroids.")
-    needed = {key for key in flat(Settings().model_dump()) if not key.startswith(others)} - LEFT
-    chosen = settings_of(name)
-    for key, value, others in ONLY_WITH:
-        if chosen[key] != value:
-            needed -= others
-    needed -= {"count.probes" if chosen["count.probes"] == "auto" else "count.probe_share"}  # by number or by name
-    missing = sorted(needed - stated)
-    assert not missing, f"{name} leaves {missing} to defaults that may change: state them, or say in LEFT why not"
-    assert "auto" not in {chosen[key] for key in needed}
+def test_a_changed_default_changes_no_published_preset(name: str, other_defaults: dict[str, Any]) -> None:
+    stated_by_any = {key for one in PUBLISHED for key in flat(find_preset(one).values)}
+    for variant in VARIANTS:
+        stated = flat(layered([find_preset(name).values], variant))
+        before = settings_of(name, variant)
+        after = flat(make_settings(merge(other_defaults, stated)).model_dump())
+        unused = {key for (what, value), keys in ONLY_WITH if before[what] != value for key in keys}
+        changed = {key for key in before if before[key] != after[key]}
+        assert not changed & stated_by_any - unused, f"{name} leaves them to defaults: state them in paper.toml"
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_is_published_and_no_default_is_pinned(name: str) -> None:
+    defaults = flat(Settings().model_dump())
+    assert not [key for key, value in PINNED.items() if defaults[key] == value]
+    for variant in VARIANTS:
+        assert PINNED.items() <= settings_of(name, variant).items()
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -137,6 +187,109 @@ def test_quick_presets_are_the_defaults_but_for_size_and_time(name: str) -> None
     assert str(settings_of(name)["network"]).endswith("-slim")
 
 
+# Files that build on others
+
+
+def test_presets_of_the_paper_and_the_authors_build_on_one_base_each() -> None:
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {"paper", "authors", *all_presets()}
+    for data in DATA:
+        assert [file.name for file in chain(f"{data}-paper")] == ["paper", f"{data}-paper"]
+        assert [file.name for file in chain(f"{data}-authors")] == [
+            "paper",
+            f"{data}-paper",
+            "authors",
+            f"{data}-authors",
+        ]
+        assert [file.name for file in chain(f"{data}-quick")] == [f"{data}-quick"]
+
+
+BASE = parsed(
+    "base",
+    """# A base.
+
+[pretrain]
+epochs = 5  # so many
+keep = "last"
+
+[discover]
+# Two lines
+# of reasons.
+milestones = [
+  1,  # one
+  2,
+]
+epochs = 6
+
+# For one variant.
+[variant.te]
+epochs = 7
+beta = 0.1
+""",
+)
+
+
+def test_what_a_file_states_comes_over_its_base_with_its_reason() -> None:
+    own = parsed(
+        "data-own", '# Own.\n# More.\n\nextends = "base"\nseed = 3\n[pretrain]\nepochs = 9  # more\nmargin = 1.0\n'
+    )
+    assert (own.head, own.extends, own.is_base, BASE.is_base) == ("# Own.\n# More.", ("base",), False, True)
+    assert (
+        merged([BASE, own])
+        == """seed = 3
+
+[pretrain]
+epochs = 9  # more
+keep = "last"
+margin = 1.0
+
+[discover]
+# Two lines
+# of reasons.
+milestones = [
+  1,  # one
+  2,
+]
+epochs = 6
+
+# For one variant.
+[variant.te]
+epochs = 7
+beta = 0.1
+"""
+    )
+
+
+def test_a_table_for_a_variant_counts_in_its_own_file_only_as_in_layers() -> None:
+    own = parsed("data-own", "# Own.\n\n[discover]\nepochs = 8\n\n[variant.pi]\nbeta = 0.2\n")
+    layers = [parse_toml(merged([one])) for one in (BASE, own)]
+    for variant in VARIANTS:
+        assert layered([parse_toml(merged([BASE, own]))], variant) == layered(layers, variant)
+    assert parse_toml(merged([BASE, own]))["variant"] == {"te": {"beta": 0.1}, "pi": {"beta": 0.2}}
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, *QUICK])
+def test_the_text_of_a_preset_is_what_its_files_are_in_layers(name: str) -> None:
+    layers = [parse_toml(merged([file])) for file in chain(name)]
+    for variant in (None, *VARIANTS):
+        assert make_settings(layered(layers, variant)) == find_preset(name).settings(variant)
+    reasons = [line for file in chain(name) if file.is_base for line in file.head.splitlines()]
+    assert set(reasons) <= set(find_preset(name).text.splitlines())
+
+
+def test_a_settings_file_may_build_on_a_preset(tmp_path: Path) -> None:
+    own = {"extends": "cifar10-paper", "discover": {"epochs": 3}}
+    for variant in VARIANTS:
+        expected = find_preset("cifar10-paper").settings(variant)
+        found = combine(own, {"discover.variant": variant})
+        assert found == expected.with_changes({"discover.variant": variant, "discover.epochs": 3})
+    file = tmp_path / "my.toml"
+    file.write_text('extends = ["cifar10-paper", "authors"]\nseed = 4\n', encoding="utf-8")
+    assert combine(file, {}) == find_preset("cifar10-authors").settings().with_changes({"seed": 4})
+    for wrong, name in (("cifar10-papr", "Did you mean 'cifar10-paper'"), (3, "Unknown preset '3'")):
+        with pytest.raises(UsageError, match=name):
+            combine({"extends": wrong}, {})
+
+
 # What they hold
 
 
@@ -151,10 +304,9 @@ def test_paper_and_authors_part_exactly_where_the_text_and_the_code_do(data: str
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_nothing_of_ours_is_left_in_presets_of_the_paper(name: str) -> None:
     chosen = find_preset(name).settings()
-    assert (chosen.discover.settled, chosen.discover.targets, chosen.initialise.scale) == (0, "eq3", "none")
-    assert (chosen.discover.batch_norm, chosen.pretrain.quarter_turns, chosen.pretrain.keep) == ("batch", False, "last")
+    assert (chosen.discover.batch_norm, chosen.pretrain.keep, chosen.discover.mixed) == ("batch", "last", False)
     assert chosen.discover.guard in ("off", "warn")  # neither changes the result
-    assert (chosen.count.tolerance, chosen.count.decline, chosen.count.unit_length) == (0, 1, False)
+    assert (chosen.initialise.views, chosen.initialise.neighbours, chosen.discover.neighbours) == (0, 0, 0)
     assert chosen.count.dimensions > 1024  # than the widest features
 
 
@@ -325,7 +477,7 @@ def test_bad_tables_are_refused_whether_used_or_not(tables: object, says: str) -
 
 def test_a_settings_object_leaves_nothing_to_a_preset() -> None:
     with pytest.raises(UsageError, match="has all values"):
-        api.combine(Settings(), {}, find_preset("svhn-paper"))
+        combine(Settings(), {}, find_preset("svhn-paper"))
 
 
 # The command line and Python
@@ -419,4 +571,4 @@ def test_other_methods_are_as_published(name: str) -> None:
     assert {chosen.similarity.start, chosen.pairs.start, chosen.centroids.start} == {"fresh"}
     assert (chosen.similarity.epochs, chosen.pairs.epochs, chosen.centroids.episodes) == (50, 150, 10_000)
     # What `newkinds presets NAME` prints is all of it.
-    assert make_settings(layered([tomllib.loads(preset.text)], None)) == chosen
+    assert make_settings(layered([parse_toml(preset.text)], None)) == chosen

@@ -45,12 +45,18 @@ def datasets() -> None:
 
 
 @app.command()
-def settings() -> None:
-    """Show every setting with its default, as TOML that --settings takes.
+def settings(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A setting or a section: discover.evenness, evenness, discover."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the everyday ones.")] = False,
+) -> None:
+    """Show settings with what they do, valid values and defaults, as TOML that --settings takes.
 
     Example: newkinds settings > my.toml
     """
-    sys.stdout.write(nk.settings().to_toml())
+    sys.stdout.write(nk.settings(name, every=every))
 
 
 @app.command()

@@ -28,7 +28,7 @@ from newkinds.networks import Model, Network, SoftmaxHead
 from newkinds.parallel.processes import from_writer
 from newkinds.randomness import generator
 from newkinds.settings import CoreSettings, Optimiser, PolicyName
-from newkinds.settings.base import NotNegative
+from newkinds.settings.base import BatchSize, FirstWeights, NotNegative, Restarts
 from newkinds.training import Phase
 
 EPISODES = 10_000  # with fresh weights; the published number
@@ -38,20 +38,59 @@ BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no c
 class Centroids(Optimiser):
     """Centroid networks: Sinkhorn's assignment in training and in clustering (method centroid-networks)."""
 
-    start: Literal["f", "fresh"] = "f"  # the backbone's first weights; published: "fresh"
-    episode_kinds: int = Field(20, ge=2)  # kinds in an episode; published: those of one alphabet
-    each: int = Field(10, ge=2)  # pictures of each, half of them for the prototype
-    # "auto": the published 10,000 from fresh weights; none from f, which was trained on the known kinds already: more
-    # episodes made its new kinds worse
-    episodes: NotNegative | Literal["auto"] = "auto"
-    halve_every: int = Field(2_000, ge=1)  # episodes after which the learning rate is halved
-    regulariser: float = Field(1.0, gt=0)  # of Sinkhorn's assignment
-    iterations: int = Field(10, ge=1)  # of Sinkhorn in training
-    centre_weight: float = Field(0.1, ge=0)  # of the mean squared distance to the own prototype
-    steps: int = Field(20, ge=1)  # of Sinkhorn k-means
-    first_iterations: int = Field(20, ge=1)  # of Sinkhorn in its first step
-    later_iterations: int = Field(4, ge=1)  # and in the others, which start where the one before ended
-    restarts: int = Field(5, ge=1)  # of Sinkhorn k-means, of which the cheapest is kept; published: 1
+    batch_size: BatchSize = Field(
+        128, description="Not used by this method: a batch is `episode_kinds` times `each` pictures."
+    )
+    start: FirstWeights = "f"
+    episode_kinds: int = Field(
+        20,
+        ge=2,
+        description="The most kinds in an episode, all of one group of names. Published with those of one alphabet.",
+    )
+    each: int = Field(
+        10,
+        ge=2,
+        description="Pictures of each kind in an episode, half of them for its prototype. Every known kind needs as "
+        "many.",
+    )
+    episodes: NotNegative | Literal["auto"] = Field(
+        "auto",
+        description='How many episodes of known kinds the network is trained on. "auto": the published 10,000 from '
+        "fresh weights, none from f, which has learnt the known kinds already; more made its new kinds worse.",
+    )
+    halve_every: int = Field(
+        2_000,
+        ge=1,
+        description='Episodes after which the learning rate is halved, where schedule = "constant". Published with '
+        "2,000.",
+    )
+    regulariser: float = Field(
+        1.0,
+        gt=0,
+        description="How soft Sinkhorn's assignment is: the larger, the more kinds a picture is shared between. "
+        "Published with 1.",
+    )
+    iterations: int = Field(10, ge=1, description="Iterations of Sinkhorn in training. Published with 10.")
+    centre_weight: float = Field(
+        0.1,
+        ge=0,
+        description="The weight, in training, of the mean squared distance between pictures and the prototype of their "
+        "kind. Published with .1.",
+    )
+    steps: int = Field(20, ge=1, description="Steps of Sinkhorn k-means. Published with 20.")
+    first_iterations: int = Field(
+        20, ge=1, description="Iterations of Sinkhorn in the first step of Sinkhorn k-means. Published with 20."
+    )
+    later_iterations: int = Field(
+        4,
+        ge=1,
+        description="Iterations of Sinkhorn in the later steps, which start where the one before ended. Published with "
+        "4.",
+    )
+    restarts: Restarts = Field(
+        5,
+        description="How often Sinkhorn k-means begins anew; the cheapest outcome is kept. Published with 1.",
+    )
     augmentation: PolicyName = "auto"
 
 

@@ -25,6 +25,7 @@ from newkinds.networks.backbones import Encoder
 from newkinds.parallel.processes import from_writer
 from newkinds.randomness import one_thread, seeded_torch, uniforms
 from newkinds.settings import Optimiser
+from newkinds.settings.base import BatchSize, LearningRate, Restarts
 from newkinds.start import Start
 from newkinds.training import Phase, Task
 
@@ -34,16 +35,44 @@ MOST_LAYERS, WIDEST = 9, 99_999  # what the name of an encoder can say
 class Dec(Optimiser):
     """Deep embedded clustering, without labels (method dec)."""
 
-    optimiser: Literal["sgd", "adam"] = "adam"  # published: SGD, at .1 for the autoencoder and .01 for clustering
-    widths: tuple[int, ...] = (500, 500, 2000, 10)  # of the encoder's layers; the decoder's are the same backwards
-    batch_size: int = Field(256, ge=2)
-    autoencoder_epochs: int = Field(100, ge=0)  # of reconstruction
-    noise: float = Field(0.2, ge=0, lt=1)  # share of the inputs set to 0 while the autoencoder is trained
-    epochs: int = Field(100, ge=0)  # of clustering, at most
-    learning_rate: float = Field(1e-3, gt=0)
-    update_every: int = Field(1, ge=1)  # epochs between two targets
-    settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes at the end; 0: go on
-    restarts: int = Field(20, ge=1)  # of k-means for the first centres
+    optimiser: Literal["sgd", "adam"] = Field(
+        "adam",
+        description='The rule by which weights are moved: "adam", or "sgd" with momentum. Published with SGD, at a '
+        "rate of .1 for the autoencoder and .01 for clustering.",
+    )
+    widths: tuple[int, ...] = Field(
+        (500, 500, 2000, 10),
+        description="The widths of the encoder's layers, 1 to 9 of them; the decoder has the same backwards. The last "
+        "is the length of the codes that are clustered. Published with these.",
+    )
+    batch_size: BatchSize = 256
+    autoencoder_epochs: int = Field(
+        100, ge=0, description="Epochs in which the autoencoder learns to reconstruct the pictures."
+    )
+    noise: float = Field(
+        0.2,
+        ge=0,
+        lt=1,
+        description="The share of the inputs that is set to 0 while the autoencoder is trained. Published with .2, in "
+        "every layer.",
+    )
+    epochs: int = Field(
+        100, ge=0, description="The most epochs of clustering; it ends before that when assignments have settled."
+    )
+    learning_rate: LearningRate = 1e-3
+    update_every: int = Field(1, ge=1, description="How many epochs the targets stay before they are made anew.")
+    settled: float = Field(
+        0.001,
+        ge=0,
+        le=1,
+        description="Clustering ends when no more than this share of the assignments changes between two targets; 0: "
+        "never before the last epoch. Published with .001.",
+    )
+    restarts: Restarts = Field(
+        20,
+        description="How often the k-means that finds the first centres begins anew; the best outcome is kept. "
+        "Published with 20.",
+    )
 
 
 def dec(problem: Problem) -> Solution:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -12,14 +10,18 @@ from newkinds.clustering import kmeans
 from newkinds.methods.base import Method, Problem, Solution
 from newkinds.networks import Model, Network, StudentHead, build_network
 from newkinds.settings import CoreSettings, Section
+from newkinds.settings.base import ClusteredOn, Restarts
 from newkinds.start import embedded_start
 
 
 class KMeans(Section):
-    """Plain and constrained k-means (methods kmeans and constrained-kmeans)."""
+    """k-means, plain or with the known pictures as anchors (methods kmeans and constrained-kmeans)."""
 
-    on: Literal["features", "pixels"] = "features"
-    restarts: int = Field(20, ge=1)
+    on: ClusteredOn = "features"
+    restarts: Restarts = Field(
+        20,
+        description="How often k-means begins anew; the best outcome is kept. The paper's authors have 20.",
+    )
 
 
 def plain_kmeans(problem: Problem) -> Solution:

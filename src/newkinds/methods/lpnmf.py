@@ -25,7 +25,7 @@ the update of U never raises it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -40,6 +40,7 @@ from newkinds.errors import DataError
 from newkinds.methods.base import Method, Problem, Solution
 from newkinds.randomness import key, one_thread
 from newkinds.settings import Section
+from newkinds.settings.base import ClusteredOn, Restarts
 
 BLOCK, COLUMNS = 2**19, 32  # entries of X looked at together; columns of V solved for together
 LEAST = 1e-12  # of a membership: its logarithm is needed
@@ -66,13 +67,28 @@ class Factors:
 class Lpnmf(Section):
     """Locality preserving non-negative matrix factorisation (method lpnmf)."""
 
-    on: Literal["features", "pixels"] = "features"
-    neighbours: int = Field(5, ge=1)  # of each picture in the graph
-    weight: float = Field(100.0, ge=0)  # of the graph's term, lambda
-    restarts: int = Field(10, ge=1)
-    first_iterations: int = Field(10, ge=1)  # of each restart; the best is iterated further
-    max_iterations: int = Field(500, ge=1)
-    tolerance: float = Field(1e-5, ge=0)  # relative change of the objective that ends it
+    on: ClusteredOn = "features"
+    neighbours: int = Field(
+        5, ge=1, description="How many nearest pictures each is joined with in the graph. Published with 5."
+    )
+    weight: float = Field(
+        100.0,
+        ge=0,
+        description="The weight of the graph's term, lambda: how much alike the memberships of neighbours should be. "
+        "Published with 100.",
+    )
+    restarts: Restarts = Field(
+        10,
+        description="How often the factorisation, and the k-means on its memberships, begin anew; the best outcome is "
+        "kept.",
+    )
+    first_iterations: int = Field(
+        10, ge=1, description="Iterations of each restart; the best restart is then iterated further."
+    )
+    max_iterations: int = Field(500, ge=1, description="The most iterations that the best restart gets.")
+    tolerance: float = Field(
+        1e-5, ge=0, description="It ends when an iteration lowers the objective by no more than this share of it."
+    )
 
 
 def lpnmf_method(problem: Problem) -> Solution:

@@ -24,6 +24,7 @@ from newkinds.clustering.lloyd import floats
 from newkinds.methods.base import Method, Problem, Solution
 from newkinds.randomness import generator, key, one_thread
 from newkinds.settings import Section
+from newkinds.settings.base import ClusteredOn, Restarts
 
 LANDMARK_ITERATIONS = 5  # of the k-means that finds landmarks; the published number
 BLOCK = 2**21  # distances held at a time
@@ -33,11 +34,26 @@ NOTHING = 1e-10  # eigenvalues of W, and lengths of rows, below this are roundin
 class Lsc(Section):
     """Landmark spectral clustering (method lsc)."""
 
-    on: Literal["features", "pixels"] = "features"
-    landmarks: int = Field(1000, ge=2)  # at most half of the pictures
-    choose: Literal["kmeans", "random"] = "kmeans"  # how landmarks are found
-    nearest: int = Field(5, ge=2)  # landmarks of each picture
-    restarts: int = Field(10, ge=1)  # of the last k-means
+    on: ClusteredOn = "features"
+    landmarks: int = Field(
+        1000,
+        ge=2,
+        description="How many landmarks stand for all pictures, at most half as many as there are pictures. More are "
+        "more exact and take longer. Published with 1,000.",
+    )
+    choose: Literal["kmeans", "random"] = Field(
+        "kmeans",
+        description="How landmarks are found: centres of a short k-means, or pictures drawn at random, which is faster "
+        "and less exact.",
+    )
+    nearest: int = Field(
+        5, ge=2, description="How many of its nearest landmarks each picture is described by. Published with 5."
+    )
+    restarts: Restarts = Field(
+        10,
+        description="How often the k-means on the eigenvectors begins anew; the best outcome is kept. Published with "
+        "10.",
+    )
 
 
 def lsc_method(problem: Problem) -> Solution:

@@ -1,7 +1,22 @@
 """Settings for the paper's data sets: as its text has them, as its authors' code has them, and quick ones.
 
-Each preset is a TOML file in this folder, called by its data set and its kind, with the reasons in its comments. Such a
-file, and any that --settings takes, may have tables [variant.NAME]: settings of [discover] for one variant alone.
+Each preset is a TOML file in this folder, called by its data set and its kind, with the reasons in its comments. It
+states what is peculiar to its data set and builds on others by `extends = "paper"`, or by a list in which later ones
+count more:
+
+    paper.toml                what the text says for all data sets, and the other methods as published
+    DATA-paper.toml           extends "paper"
+    authors.toml              where the authors' code does something else than the text, on all data sets
+    DATA-authors.toml         extends ["DATA-paper", "authors"]
+    DATA-quick.toml           the defaults, but for size and time
+
+What no file states takes its default: a new setting edits no preset. So that a changed default changes no published
+preset either, paper.toml states every setting that the text or the code says something about, whether or not it is the
+default today; tests/settings/test_presets.py moves all defaults and looks. Whoever adds a setting whose default does
+something that the paper does not states the paper's value there.
+
+A preset, and any file that --settings takes, may have tables [variant.NAME]: settings of [discover] for one variant
+alone. Such a file may build on a preset, too: `extends = "cifar10-paper"`.
 """
 
 from __future__ import annotations
@@ -18,13 +33,13 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.dtc import VARIANTS, Discover
 from newkinds.networks.foreign import check_admitted
+from newkinds.presets.text import FOLDER, chain, merged
 from newkinds.settings import CoreSettings
-from newkinds.settings.files import merge, read_toml
+from newkinds.settings.files import merge, parse_toml, read_toml
 
 KINDS = ("paper", "authors", "quick")
 TRANSFER = "imagenet-to-cifar10"  # the only preset for two data sets
 
-_PUBLISHED = Path(__file__).parent / "published" / "methods.toml"
 _OWN = (
     "Pictures of your own take the defaults, or --settings FILE: `newkinds presets NAME > my.toml` makes such a file "
     "from a preset."
@@ -33,49 +48,41 @@ _OWN = (
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings for a data set, in a file."""
+    """Settings for a data set, called by the data set and the kind, as "omniglot-paper"."""
 
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """What it is called: the data set and the kind, as "omniglot-paper"."""
-        return self.path.stem
+    name: str
 
     @property
     def dataset(self) -> str:
-        """The data set that it is for."""
+        """The data set that it is for; "" if it is only a base of others, as "paper"."""
         return self.name.rpartition("-")[0]
 
     @property
-    def files(self) -> list[Path]:
-        """The files that it is made of: its own, and unless it is quick, the other methods as published."""
-        return [self.path] if self.name.endswith("-quick") else [self.path, _PUBLISHED]
+    def about(self) -> str:
+        """What it is, in one line."""
+        return chain(self.name)[-1].head.splitlines()[0].removeprefix("# ")
 
     @property
     def text(self) -> str:
-        """The files, with their comments."""
-        return "\n".join(file.read_text(encoding="utf-8") for file in self.files)
-
-    @property
-    def about(self) -> str:
-        """What it is, in one line: the first of the file."""
-        return self.text.splitlines()[0].removeprefix("# ")
+        """All that it states and its bases state, with the reasons, as a settings file."""
+        *bases, own = chain(self.name)
+        heads = [own.head, *(file.head for file in bases if file.is_base)]
+        return "\n\n".join([*heads, merged([*bases, own])])
 
     @property
     def values(self) -> dict[str, Any]:
-        """The nested values of the files, with the tables for single variants."""
-        return {key: value for file in self.files for key, value in read_toml(file).items()}
+        """The nested values of the text, with the tables for single variants."""
+        return parse_toml(self.text)
 
     def settings(self, variant: str | None = None) -> CoreSettings:
-        """Return the settings for a variant; None: the one that the file names."""
+        """Return the settings for a variant; None: the one that the preset names."""
         return make_settings(layered([self.values], variant))
 
 
 @cache
 def all_presets() -> dict[str, Preset]:
     """Return all presets by name: data set by data set, and of each in the order of `KINDS`."""
-    found = [Preset(path) for path in Path(__file__).parent.glob("*.toml")]
+    found = [one for one in (Preset(path.stem) for path in FOLDER.glob("*.toml")) if one.dataset]
     found.sort(key=lambda one: (one.dataset, KINDS.index(one.name.rpartition("-")[2])))
     return {one.name: one for one in found}
 
@@ -204,5 +211,12 @@ def combine(
                 hint="Give a dict or a file of those that are to differ from the preset.",
             )
         settings = settings.model_dump()
-    layers = [{} if preset is None else preset.values, settings or {}]
+    layers = [{} if preset is None else preset.values, *_extended(settings or {})]
     return make_settings(merge(layered(layers, changes.get("discover.variant")), changes))
+
+
+def _extended(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return values behind those of the presets that they build on, if they say so."""
+    names = values.get("extends", [])
+    bases = [Preset(str(name)).values for name in (names if isinstance(names, list | tuple) else [names])]
+    return [*bases, {key: value for key, value in values.items() if key != "extends"}]

@@ -1,6 +1,10 @@
-"""Settings: frozen values, checked, each with its default and its reason. `newkinds.configure` puts all together."""
+"""Settings: frozen values, checked, each with its default and its words. `newkinds.configure` puts all together."""
 
 from newkinds.settings.base import Optimiser, PolicyName, Section
-from newkinds.settings.core import CoreSettings, Count, Images, Initialise, Pretrain
+from newkinds.settings.core import CoreSettings
+from newkinds.settings.count import Count
+from newkinds.settings.images import Images
+from newkinds.settings.initialise import Initialise
+from newkinds.settings.pretrain import Pretrain
 
 __all__ = ["CoreSettings", "Count", "Images", "Initialise", "Optimiser", "PolicyName", "Pretrain", "Section"]

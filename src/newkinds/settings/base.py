@@ -1,13 +1,22 @@
-"""What every group of settings is made of: sections with checked, frozen values, and how weights are moved."""
+"""What every group of settings is made of: sections with checked, frozen values, and how weights are moved.
+
+A setting is declared once, with its default, its limits and its words: `Field(description=...)` is what `newkinds
+settings` and docs/settings.md say of it. A type that stands in several sections brings its words with it; a section may
+say more of its own.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from newkinds.errors import unknown_name
 from newkinds.images.augment import POLICIES
+
+EVERYDAY: dict[str, Any] = {
+    "everyday": True
+}  # `json_schema_extra` of the settings that people often change: `newkinds settings` shows these
 
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -20,7 +29,70 @@ def _known_policy(name: str) -> str:
     return name
 
 
-PolicyName = Annotated[str, AfterValidator(_known_policy)]  # the name of a policy, or "auto"
+PolicyName = Annotated[
+    str,
+    AfterValidator(_known_policy),
+    WithJsonSchema({"type": "string", "enum": ["auto", *POLICIES]}),
+    Field(
+        description="How pictures are varied at random while they are trained on. Take one without a flip where a "
+        'mirrored picture means something else, as with letters and digits. "auto": crop and flip for colour pictures, '
+        "small affine maps without a flip for grey ones, nothing for ready-made embeddings."
+    ),
+]
+LearningRate = Annotated[
+    float,
+    Field(
+        gt=0,
+        description="How far one step moves the weights. Too large, and training swings or diverges; too small, and "
+        "it takes more epochs.",
+    ),
+]
+Schedule = Annotated[
+    Literal["constant", "cosine", "steps"],
+    Field(
+        description='The learning rate over the epochs: "constant"; "cosine", which falls smoothly to 0; or "steps", '
+        "which multiplies it by `decay` at each of the `milestones`."
+    ),
+]
+Milestones = Annotated[
+    tuple[int, ...],
+    Field(
+        description='The epochs after which the schedule "steps" multiplies the learning rate by `decay`. The other '
+        "schedules take no notice of them."
+    ),
+]
+WeightDecay = Annotated[
+    float, Field(ge=0, description="How strongly each step pulls the weights towards 0, which holds back overfitting.")
+]
+BatchSize = Annotated[
+    int,
+    Field(
+        ge=2,
+        description="Pictures in one step. Lower it where memory runs out; larger batches make fewer, calmer steps.",
+    ),
+]
+Restarts = Annotated[
+    int,
+    Field(
+        ge=1,
+        description="How often k-means begins anew; the best outcome is kept. More take longer and find a better one "
+        "more surely.",
+    ),
+]
+ClusteredOn = Annotated[
+    Literal["features", "pixels"],
+    Field(
+        description="What is clustered: the features that the network f makes of the pictures, or the pixels "
+        'themselves. With "pixels" no network is trained.'
+    ),
+]
+FirstWeights = Annotated[
+    Literal["f", "fresh"],
+    Field(
+        description="The weights that training begins with: those of f, the network pretrained on the known kinds, or "
+        'random ones. Published with "fresh".'
+    ),
+]
 
 
 class Section(BaseModel):
@@ -32,11 +104,17 @@ class Section(BaseModel):
 class Optimiser(Section):
     """How weights are moved."""
 
-    optimiser: Literal["sgd", "adam"] = "adam"
-    learning_rate: float = Field(1e-3, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)  # of SGD; Adam keeps its customary (0.9, 0.999)
-    weight_decay: float = Field(0.0, ge=0)
-    schedule: Literal["constant", "cosine", "steps"] = "constant"
-    milestones: tuple[int, ...] = ()  # of "steps": the epochs after which the rate is multiplied by `decay`
-    decay: float = Field(0.1, gt=0, le=1)
-    batch_size: int = Field(128, ge=2)
+    optimiser: Literal["sgd", "adam"] = Field(
+        "adam", description='The rule by which weights are moved: "adam", or "sgd" with momentum.'
+    )
+    learning_rate: LearningRate = 1e-3
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="The momentum of SGD. Adam keeps its customary (0.9, 0.999) whatever this says."
+    )
+    weight_decay: WeightDecay = 0.0
+    schedule: Schedule = "constant"
+    milestones: Milestones = ()
+    decay: float = Field(
+        0.1, gt=0, le=1, description='What the schedule "steps" multiplies the learning rate by at each milestone.'
+    )
+    batch_size: BatchSize = 128

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from newkinds.errors import UsageError, unknown_name
+from newkinds.errors import UsageError
 from newkinds.settings.base import Section
+from newkinds.settings.names import ALL_HINT, unknown_settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,7 +31,7 @@ def merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
         for section in sections:
             inner = inner.setdefault(section, {})
             if not isinstance(inner, dict):
-                raise UsageError(f"Unknown setting {dotted!r}: {section!r} is not a section.", hint=_VALID_HINT)
+                raise UsageError(f"Unknown setting {dotted!r}: {section!r} is not a section.", hint=ALL_HINT)
         inner[last] = value
     return merged
 
@@ -40,13 +41,18 @@ def checked(model: type[S], values: Mapping[str, Any]) -> S:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise UsageError("Bad settings: " + "; ".join(_complaints(error, model)) + ".", hint=_VALID_HINT) from None
+        raise UsageError(f"Bad settings: {'; '.join(_complaints(error, model))}.", hint=ALL_HINT) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the nested values of TOML."""
+    return tomllib.loads(text)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the nested values of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(
             f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path."
@@ -65,7 +71,6 @@ def parse_value(text: str) -> Any:
         return text
 
 
-_VALID_HINT = "`newkinds settings` shows every setting with its default."
 _MEMBER = re.compile(r"(constrained-)?(int|float|bool|str)|literal\[.*\]")
 
 
@@ -78,12 +83,7 @@ def _complaints(error: ValidationError, settings: type[Section]) -> list[str]:
             path.pop()
         key = ".".join(path)
         if problem["type"] == "extra_forbidden":
-            model: type[BaseModel] = settings
-            for part in path[:-1]:
-                model = type(model.model_fields[part].default)
-            # The likely one is found by the last part: with the section before it, everything looks alike.
-            said = str(unknown_name("setting", path[-1], model.model_fields))
-            complaints[key] = said.replace(repr(path[-1]), repr(key), 1)
+            complaints |= unknown_settings(settings, key, problem["input"])
         elif key not in complaints:
             text = problem["msg"].removeprefix("Value error, ")
             complaints[key] = f"{key} = {problem['input']!r}: {text}"

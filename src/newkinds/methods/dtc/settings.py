@@ -10,50 +10,169 @@ from pydantic import Field
 from newkinds.images.augment import POLICIES, suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.settings import CoreSettings, Optimiser, PolicyName
-from newkinds.settings.base import AboveZero
+from newkinds.settings.base import EVERYDAY, AboveZero, LearningRate, Schedule
 
 # With K kinds, the mean over K in the consistency makes it K times as small, and p is K times as flat.
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
 
 
 class Discover(Optimiser):
-    """Transfer clustering (Algorithm 1, lines 3 to 14)."""
+    """Discovery: deep transfer clustering (method dtc; Algorithm 1, lines 3 to 14)."""
 
-    variant: Literal["baseline", "pi", "te", "tep"] = "pi"
-    learning_rate: float = Field(3e-4, gt=0)  # a third of the paper's on OmniGlot: faster, small kinds die out
-    schedule: Literal["constant", "cosine", "steps"] = "cosine"  # so that it ends calmly; the warm-up's is constant
-    warmup_epochs: int = Field(5, ge=0)  # with the first targets; the paper has 10
-    epochs: int = Field(40, ge=0)  # of the main loop; the paper's is 60 to 100, here it has settled by then
-    warmup_learning_rate: AboveZero | Literal["same"] = "same"  # the authors' is up to 100 times the main loop's
-    backbone_rate: float = Field(1.0, ge=0)  # learning rate of f, as a share of `learning_rate`
-    centre_rate: float = Field(1.0, ge=0)  # learning rate of the centres, likewise
-    batch_norm: Literal["batch", "frozen"] = "batch"  # each batch's, as in the paper, or as f was trained with
-    # What q is made of. "pass": all pictures looked at once more after each epoch, the paper's; "steps": what the
-    # epoch's own steps said about them, which costs nothing
-    p_from: Literal["pass", "steps"] = "steps"
-    update_every: int = Field(1, ge=1)  # epochs between two updates of q; the paper's
-    targets: Literal["eq3", "held"] = "held"  # q by the paper's Eq. 3, which lets kinds die out, or with held sizes
-    power: float = Field(2.0, ge=1)  # of p in held targets; Eq. 3's is 2
-    # Pictures that f finds nearest to each, over which p is averaged before it makes q; the paper's: none
-    neighbours: int = Field(0, ge=0)
-    evenness: float = Field(0.5, ge=0, le=1)  # of held sizes: 0 those of the start, 1 all the same
-    # Degrees of freedom in Eq. 1. "auto": a quarter of the kinds; the paper's 1 leaves p flat where there are many
-    alpha: AboveZero | Literal["auto"] = "auto"
-    beta: float = Field(0.6, ge=0, lt=1)  # momentum of the ensembles in te and tep; the authors'
-    kl_normalisation: Literal["n", "nk"] = "n"  # Eq. 2 divides by N; the authors' code by N K
-    # omega's maximum. "auto": 6 K; the paper's is 1, the authors' comes to 10 K to 100 K
-    consistency: Annotated[float, Field(ge=0)] | Literal["auto"] = "auto"
-    ramp_epochs: int = Field(5, ge=0)  # of omega; the authors'
-    ramp_from: Literal["warmup", "main"] = "warmup"  # when omega begins to rise; the authors': "main"
+    variant: Literal["baseline", "pi", "te", "tep"] = Field(
+        "pi",
+        description='Which of the paper\'s four variants. "baseline": self-training alone. "pi": two views of a '
+        'picture should agree. "te": a picture should agree with the average of its earlier predictions. "tep": that '
+        "average makes the targets.",
+        json_schema_extra=EVERYDAY,
+    )
+    learning_rate: LearningRate = Field(
+        3e-4,
+        description="How far one step moves the weights. Lower it when a warning says that kinds merged or wavered; "
+        "raise it when nothing moves. The paper has .001 on OmniGlot, where small kinds die out on the way.",
+        json_schema_extra=EVERYDAY,
+    )
+    schedule: Schedule = Field(
+        "cosine",
+        description='The learning rate over the main loop: "cosine" falls smoothly to 0, so that it ends calmly; '
+        '"steps" multiplies it by `decay` at each of the `milestones`; "constant" is the authors\' on most data. The '
+        "warm-up's is always constant.",
+    )
+    warmup_epochs: int = Field(
+        5,
+        ge=0,
+        description="Epochs with the first targets, before any are made anew. The paper has 10.",
+    )
+    epochs: int = Field(
+        40,
+        ge=0,
+        description="The most epochs of the main loop, after the warm-up; it ends before that when assignments have "
+        "settled. Raise it where the log shows that assignments still change. The paper has 60 to 100.",
+        json_schema_extra=EVERYDAY,
+    )
+    warmup_learning_rate: AboveZero | Literal["same"] = Field(
+        "same",
+        description='The learning rate of the warm-up. "same": that of the main loop. The authors\' is up to 100 times '
+        "as large.",
+    )
+    backbone_rate: float = Field(
+        1.0, ge=0, description="The learning rate of f as a multiple of `learning_rate`. 0: f stays as it is."
+    )
+    centre_rate: float = Field(1.0, ge=0, description="The learning rate of the centres as a multiple, likewise.")
+    batch_norm: Literal["batch", "frozen"] = Field(
+        "batch",
+        description='Which statistics batch norm takes while training: those of each "batch", as in the paper, or '
+        'those that f was trained with ("frozen"). Try "frozen" with few pictures.',
+    )
+    p_from: Literal["pass", "steps"] = Field(
+        "steps",
+        description='Which predictions the targets are made of. "steps": those that the epoch\'s own steps made, which '
+        'costs nothing; "pass": those of another pass over all pictures after each epoch, as in the paper.',
+    )
+    update_every: int = Field(
+        1,
+        ge=1,
+        description="How many epochs of the main loop the targets stay before they are made anew. The paper has 1, the "
+        "authors' code 1 to 10.",
+    )
+    targets: Literal["eq3", "held"] = Field(
+        "held",
+        description='How predictions become targets. "eq3": by the paper\'s Eq. 3, under which small kinds can die '
+        'out; "held": such that each kind keeps its size, see `evenness`.',
+    )
+    power: float = Field(
+        2.0,
+        ge=1,
+        description='With targets = "held", the power that predictions are raised to: how much surer targets are than '
+        "predictions. Eq. 3 has 2.",
+    )
+    neighbours: int = Field(
+        0,
+        ge=0,
+        description="Over how many of the pictures most similar to each predictions are averaged before they become "
+        "targets, so that they outvote a single mistake; fewer than a kind has. The paper has none.",
+    )
+    evenness: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="How even the sizes of the new kinds are kept: 0 keeps those found at the start, 1 makes all the "
+        "same. Raise it where you know that kinds are equally common, lower it where some are rare. Only with "
+        'targets = "held".',
+        json_schema_extra=EVERYDAY,
+    )
+    alpha: AboveZero | Literal["auto"] = Field(
+        "auto",
+        description='The degrees of freedom in Eq. 1: the larger, the sharper the predictions. "auto": a quarter of '
+        "the number of kinds, at least 1. The paper's is 1, which leaves predictions flat where there are many kinds.",
+    )
+    beta: float = Field(
+        0.6,
+        ge=0,
+        lt=1,
+        description='With the variants "te" and "tep", the share of earlier epochs in the average of predictions. The '
+        "authors' code has .6.",
+    )
+    kl_normalisation: Literal["n", "nk"] = Field(
+        "n",
+        description="What the divergence is divided by: the number of pictures, as in Eq. 2, or that times the number "
+        "of kinds, as in the authors' code.",
+    )
+    consistency: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto",
+        description='With the variants "pi" and "te", the largest weight of the term that makes two predictions for a '
+        "picture agree, the maximum of omega. \"auto\": 6 times the number of kinds. The paper's is 1; the authors' "
+        "comes to 10 to 100 times the number of kinds.",
+    )
+    ramp_epochs: int = Field(
+        5, ge=0, description="Epochs in which that weight rises to its maximum. The authors' code has 5."
+    )
+    ramp_from: Literal["warmup", "main"] = Field(
+        "warmup",
+        description="When that weight begins to rise: with the warm-up or, as in the authors' code, with the main "
+        "loop.",
+    )
     augmentation: PolicyName = "auto"
-    # What the divergence sees. "auto": the picture as it is, but for a shifted or mirrored view where there is but one
-    first_view: Literal["auto", "plain", "augmented"] = "auto"
-    mixed: bool = False  # a further view: each picture laid over another, their q mixed alike; the paper's: none
-    settled: float = Field(0.001, ge=0, le=1)  # share of assignments that still changes when all is settled; 0: go on
-    settled_epochs: int = Field(5, ge=1)  # so many such epochs in a row end the main loop
-    guard_tolerance: float = Field(0.04, ge=0, le=1)  # how much worse the last state may be than the best
-    snapshots: int = Field(6, ge=0, le=100)  # states on the way that are kept for the report's pictures; 0: none
-    guard: Literal["off", "warn", "keep-best"] = "keep-best"  # when it ends below its best
+    first_view: Literal["auto", "plain", "augmented"] = Field(
+        "auto",
+        description='What the divergence sees of a picture: the picture as it is ("plain") or a random view. "auto": '
+        "as it is, except in variants with a single view where views are only shifted and mirrored. The authors' code "
+        'has "augmented", on OmniGlot "plain".',
+    )
+    mixed: bool = Field(
+        False,
+        description="Whether each step also sees every picture laid over another, with their targets mixed alike "
+        "(mixup), which takes longer and helps against learning wrong targets by heart. The paper does not.",
+    )
+    settled: float = Field(
+        0.001,
+        ge=0,
+        le=1,
+        description="The main loop ends when no more than this share of the assignments changes in an epoch, "
+        "`settled_epochs` times in a row. 0: it never ends early, as in the paper.",
+    )
+    settled_epochs: int = Field(
+        5, ge=1, description="How many epochs in a row must have settled for the main loop to end."
+    )
+    guard_tolerance: float = Field(
+        0.04,
+        ge=0,
+        le=1,
+        description="By how much the last state may be worse than the best, by the shared information that the log "
+        "has, before the guard acts.",
+    )
+    snapshots: int = Field(
+        6,
+        ge=0,
+        le=100,
+        description="How many states on the way are kept for the report's animation and for `newkinds figures`. 0: "
+        "none.",
+    )
+    guard: Literal["off", "warn", "keep-best"] = Field(
+        "keep-best",
+        description="What happens when training ends clearly below its best state, as it can without labels: nothing, "
+        'as in the paper; a warning; or the best state is kept and the last one laid beside it ("keep-best").',
+    )
 
 
 def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = None) -> Discover:

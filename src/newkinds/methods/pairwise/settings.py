@@ -10,34 +10,52 @@ from pydantic import Field
 from newkinds.images.augment import suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.settings import CoreSettings, Optimiser, PolicyName
+from newkinds.settings.base import BatchSize, FirstWeights, Milestones, Schedule
 
 
 class Similarity(Optimiser):
-    """The network that says whether two pictures are of one kind (methods kcl and mcl)."""
+    """The similarity network, which says whether two pictures are of one kind (methods kcl and mcl)."""
 
-    start: Literal["f", "fresh"] = "f"  # its backbone's first weights; published: "fresh"
-    episode_kinds: int = Field(20, ge=2)  # kinds in a batch
-    each: int = Field(5, ge=2)  # pictures of each
-    epochs: int = Field(50, ge=0)
-    schedule: Literal["constant", "cosine", "steps"] = "steps"
-    milestones: tuple[int, ...] = (30, 40)
+    batch_size: BatchSize = Field(
+        128, description="Not used by this network: a batch is `episode_kinds` times `each` pictures."
+    )
+    start: FirstWeights = "f"
+    episode_kinds: int = Field(
+        20, ge=2, description="Known kinds in a batch, all pairs of whose pictures are learnt from. Published with 20."
+    )
+    each: int = Field(5, ge=2, description="Pictures of each kind in a batch. Published with 5.")
+    epochs: int = Field(50, ge=0, description="How often the known pictures are seen. Published with 50.")
+    schedule: Schedule = "steps"
+    milestones: Milestones = (30, 40)
     augmentation: PolicyName = "auto"
 
 
 class Pairs(Optimiser):
     """Clustering by a similarity network's answers (methods kcl and mcl)."""
 
-    start: Literal["f", "fresh"] = "f"  # the backbone's first weights; published: "fresh"
-    margin: float = Field(2.0, gt=0)  # of KCL: how much dissimilar pairs are to diverge
-    batch_size: int = Field(100, ge=2)
-    epochs: int = Field(150, ge=0)
-    schedule: Literal["constant", "cosine", "steps"] = "steps"
-    milestones: tuple[int, ...] = (100,)
-    # Where the number of kinds is to be found. "drop": so many as `most`, of which small ones are dropped, the papers'
-    # way; "count": Algorithm 2's
-    unknown: Literal["drop", "count"] = "count"
-    most: int = Field(100, ge=2)
-    least: float = Field(0.5, ge=0)  # of an even share of the pictures: kinds with less are dropped
+    start: FirstWeights = "f"
+    margin: float = Field(
+        2.0,
+        gt=0,
+        description="Of the method kcl: how far the predictions for two pictures of different kinds should diverge. "
+        "Published with 2.",
+    )
+    batch_size: BatchSize = 100
+    epochs: int = Field(150, ge=0, description="How often the unsorted pictures are seen. Published with 150.")
+    schedule: Schedule = "steps"
+    milestones: Milestones = (100,)
+    unknown: Literal["drop", "count"] = Field(
+        "count",
+        description='What happens where the number of kinds is not given. "count": it is estimated by Algorithm 2, as '
+        'for the other methods; "drop": training has `most` kinds, of which small ones are dropped, as published.',
+    )
+    most: int = Field(100, ge=2, description='How many kinds training has with unknown = "drop". Published with 100.')
+    least: float = Field(
+        0.5,
+        ge=0,
+        description='With unknown = "drop", kinds with less than this multiple of an even share of the pictures are '
+        "dropped.",
+    )
     augmentation: PolicyName = "auto"
 
 
