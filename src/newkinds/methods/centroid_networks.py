@@ -288,12 +288,14 @@ def _resolve(settings: CoreSettings, known: ImageSet) -> Mapping[str, Any]:
     }
 
 
-METHOD = Method(
-    "centroid-networks",
-    "Sinkhorn k-means on features trained for it, kinds of equal size (Huang et al. 2019)",
-    centroid_networks,
-    {"centroids": Centroids},
-    stages={"centroids": "Loss of centroid networks"},
-    auxiliary=Auxiliary("centroids", learn_centroids),
-    resolve=_resolve,
+METHODS = (
+    Method(
+        "centroid-networks",
+        "Sinkhorn k-means on features trained for it, kinds of equal size (Huang et al. 2019)",
+        centroid_networks,
+        {"centroids": Centroids},
+        stages={"centroids": "Loss of centroid networks"},
+        auxiliary=Auxiliary("centroids", learn_centroids),
+        resolve=_resolve,
+    ),
 )

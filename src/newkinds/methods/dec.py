@@ -241,12 +241,14 @@ def _as_discovery(chosen: Dec) -> Discover:
     )
 
 
-METHOD = Method(
-    "dec",
-    "deep embedded clustering, without labels (Xie et al. 2016)",
-    dec,
-    {"dec": Dec},
-    stages={"autoencoder": "Loss of the autoencoder"},
-    assigns="dec",
-    takes_features=lambda settings: False,
+METHODS = (
+    Method(
+        "dec",
+        "deep embedded clustering, without labels (Xie et al. 2016)",
+        dec,
+        {"dec": Dec},
+        stages={"autoencoder": "Loss of the autoencoder"},
+        assigns="dec",
+        takes_features=lambda settings: False,
+    ),
 )

@@ -81,17 +81,19 @@ def _on_features(settings: CoreSettings) -> bool:
     return settings.section(KMeans).on == "features"
 
 
-PLAIN = Method(
-    "kmeans",
-    "k-means on f's features, or on pixels (kmeans.on)",
-    plain_kmeans,
-    {"kmeans": KMeans},
-    takes_features=_on_features,
-)
-CONSTRAINED = Method(
-    "constrained-kmeans",
-    "k-means with the known pictures in clusters of their own",
-    constrained_kmeans,
-    {"kmeans": KMeans},
-    takes_features=_on_features,
+METHODS = (
+    Method(
+        "kmeans",
+        "k-means on f's features, or on pixels (kmeans.on)",
+        plain_kmeans,
+        {"kmeans": KMeans},
+        takes_features=_on_features,
+    ),
+    Method(
+        "constrained-kmeans",
+        "k-means with the known pictures in clusters of their own",
+        constrained_kmeans,
+        {"kmeans": KMeans},
+        takes_features=_on_features,
+    ),
 )

@@ -244,10 +244,12 @@ def _quotient(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-METHOD = Method(
-    "lpnmf",
-    "locality preserving non-negative matrix factorisation (Cai et al. 2009)",
-    lpnmf_method,
-    {"lpnmf": Lpnmf},
-    takes_features=lambda settings: settings.section(Lpnmf).on == "features",
+METHODS = (
+    Method(
+        "lpnmf",
+        "locality preserving non-negative matrix factorisation (Cai et al. 2009)",
+        lpnmf_method,
+        {"lpnmf": Lpnmf},
+        takes_features=lambda settings: settings.section(Lpnmf).on == "features",
+    ),
 )

@@ -139,10 +139,12 @@ def spectral_embedding(weights: scipy.sparse.csr_matrix, width: int) -> NDArray[
     return embedding / np.where(lengths > NOTHING, lengths, 1)
 
 
-METHOD = Method(
-    "lsc",
-    "landmark spectral clustering (Chen and Cai 2011)",
-    lsc_method,
-    {"lsc": Lsc},
-    takes_features=lambda settings: settings.section(Lsc).on == "features",
+METHODS = (
+    Method(
+        "lsc",
+        "landmark spectral clustering (Chen and Cai 2011)",
+        lsc_method,
+        {"lsc": Lsc},
+        takes_features=lambda settings: settings.section(Lsc).on == "features",
+    ),
 )

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from newkinds.methods import centroid_networks, dec, dtc, kmeans, lpnmf, lsc, pairwise
+from importlib import import_module
+
 from newkinds.methods.base import Auxiliary, Method
 from newkinds.networks import Head
 
+MODULES = (  # of this package; each has METHODS, and the first of all is the default
+    "dtc",
+    "kmeans",
+    "dec",
+    "lpnmf",
+    "lsc",
+    "pairwise",
+    "centroid_networks",
+)
+
 METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        dtc.METHOD,  # the first is the default
-        kmeans.PLAIN,
-        kmeans.CONSTRAINED,
-        dec.METHOD,
-        lpnmf.METHOD,
-        lsc.METHOD,
-        pairwise.KCL,
-        pairwise.MCL,
-        centroid_networks.METHOD,
-    )
+    method.name: method for name in MODULES for method in import_module(f"newkinds.methods.{name}").METHODS
 }
 DEFAULT = next(iter(METHODS))
 AUXILIARIES: dict[str, Auxiliary] = {

@@ -5,15 +5,17 @@ from newkinds.methods.dtc.algorithm import cluster, dtc
 from newkinds.methods.dtc.settings import Discover, resolve
 from newkinds.methods.dtc.variants import VARIANTS
 
-METHOD = Method(
-    "dtc",
-    "deep transfer clustering, in the variant that --variant says (the default)",
-    dtc,
-    {"discover": Discover},
-    assigns="discover",
-    resolve=resolve,
-    advice="Kinds have merged. Ask for fewer with --kinds, or try a lower discover.learning_rate or "
-    "discover.consistency in a new run folder.",
+METHODS = (
+    Method(
+        "dtc",
+        "deep transfer clustering, in the variant that --variant says (the default)",
+        dtc,
+        {"discover": Discover},
+        assigns="discover",
+        resolve=resolve,
+        advice="Kinds have merged. Ask for fewer with --kinds, or try a lower discover.learning_rate or "
+        "discover.consistency in a new run folder.",
+    ),
 )
 
-__all__ = ["METHOD", "VARIANTS", "Discover", "cluster", "dtc"]
+__all__ = ["METHODS", "VARIANTS", "Discover", "cluster", "dtc"]

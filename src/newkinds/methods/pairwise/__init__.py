@@ -26,4 +26,6 @@ MCL = replace(
     assigns="mcl",
 )
 
-__all__ = ["KCL", "MCL", "Pairs", "Similarity"]
+METHODS = (KCL, MCL)
+
+__all__ = ["METHODS", "Pairs", "Similarity"]
