@@ -15,6 +15,7 @@ MODULES = (  # of this package; each has METHODS, and the first of all is the de
     "lsc",
     "pairwise",
     "centroid_networks",
+    "pim",
 )
 
 METHODS: dict[str, Method] = {

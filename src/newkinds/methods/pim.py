@@ -1,0 +1,135 @@
+"""PIM (Chiaroni et al. 2023): a linear classifier of fixed features that is sure of each picture and uses all kinds.
+
+It makes small
+
+    lambda mean_i H(p_i) - H(mean_i p_i),    p_i = softmax(s W x_i),
+
+where x_i are features of length 1, s a scale and H the entropy: the mutual information of pictures and kinds, with a
+weight on how sure each picture is. The published method knows some kinds and adds their cross-entropy; here all
+pictures are of new kinds, as the paper's setting has it. W starts at the centres of k-means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from newkinds.clustering import kmeans
+from newkinds.clustering.neighbours import directions
+from newkinds.errors import NumericsError
+from newkinds.methods.base import Method, Problem, Solution
+from newkinds.networks import Head, Model
+from newkinds.parallel.processes import from_writer
+from newkinds.settings import Section
+
+
+class Pim(Section):
+    """Mutual information of pictures and kinds, on f's features (method pim)."""
+
+    sureness: float = Field(
+        0.5,
+        ge=0,
+        description="The weight lambda of how sure each picture is of its kind. Small ones hold kinds to the same size, "
+        "ones near 1 suit kinds of very different sizes. Published: chosen between .05 and 1 by the known kinds.",
+    )
+    scale: float = Field(25.0, gt=0, description="The factor s on the cosines; the published one.")
+    steps: int = Field(1000, ge=0, description="Steps of Adam, each on all pictures at once; the published number.")
+    learning_rate: float = Field(1e-3, gt=0, description="Of Adam; the published one.")
+    weight_decay: float = Field(1e-2, ge=0, description="Of Adam; the published one.")
+    restarts: int = Field(20, ge=1, description="Tries of the k-means that W starts from; published: 100.")
+
+
+class CosineHead(Head):
+    """Scaled cosines of features and K vectors, and a softmax."""
+
+    name = "cosine"
+
+    def __init__(self, feature_dim: int, kinds: int, scale: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(kinds, feature_dim))
+        self.scale = scale
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds there are."""
+        return len(self.weight)
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Return the logits (B, K)."""
+        return self.scale * F.linear(F.normalize(features, dim=1), self.weight)
+
+    def log_p(self, embedding: Tensor) -> Tensor:
+        """Return the logarithm of the softmax."""
+        return torch.log_softmax(embedding, dim=1)
+
+    def about(self) -> dict[str, Any]:
+        """Return the number of kinds and the scale."""
+        return {"kinds": self.kinds, "scale": self.scale}
+
+    @classmethod
+    def build(cls, feature_dim: int, about: Mapping[str, Any]) -> Self:
+        """Return one with vectors of zeros."""
+        return cls(feature_dim, int(about["kinds"]), float(about["scale"]))
+
+
+def pim_loss(log_p: Tensor, sureness: float) -> Tensor:
+    """Return sureness x mean_i H(p_i) - H(mean_i p_i) of log p (N, K): a scalar, >= -log K."""
+    p = log_p.exp()
+    mean = p.mean(dim=0)
+    return torch.xlogy(mean, mean).sum() - sureness * (p * log_p).sum(dim=1).mean()
+
+
+def pim(problem: Problem) -> Solution:
+    """Train the classifier on the unsorted pictures' features; f stays as it is."""
+    problem.check_kinds()
+    device = problem.network.device
+    head = CosineHead(problem.features.shape[1], problem.kinds, problem.settings.section(Pim).scale).to(device)
+    weight = from_writer(lambda: _trained(problem, head))
+    with torch.no_grad():
+        head.weight.copy_(torch.from_numpy(weight))
+        embedding = head.embed(torch.from_numpy(problem.features).to(device))
+        p = head.log_p(embedding).exp()
+    model = Model(problem.network, head).eval()
+    return Solution(problem.assign(p.cpu().numpy()), embedding.cpu().numpy(), model=model, features=problem.features)
+
+
+def _trained(problem: Problem, head: CosineHead) -> NDArray[np.float32]:
+    """Return W, float32 (K, d), after all steps from the centres of k-means."""
+    chosen = problem.settings.section(Pim)
+    turned = directions(problem.features).astype(np.float32)
+    start = kmeans(turned, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts)
+    x = torch.from_numpy(turned).to(head.weight.device)
+    with torch.no_grad():
+        head.weight.copy_(torch.from_numpy(start.centres))
+    optimiser = torch.optim.Adam(head.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
+    with problem.progress.step("Maximising mutual information", chosen.steps) as bar:
+        for number in range(chosen.steps):
+            loss = pim_loss(head(x), chosen.sureness)
+            if not torch.isfinite(loss):
+                raise NumericsError(
+                    f"The loss of step {number} is {loss.item()}.", hint="Lower pim.learning_rate or pim.scale."
+                )
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            bar.advance()
+    return head.weight.detach().cpu().numpy()
+
+
+METHODS = (
+    Method(
+        "pim",
+        "mutual information of pictures and kinds on f's features (Chiaroni et al. 2023)",
+        pim,
+        {"pim": Pim},
+        heads=(CosineHead,),
+    ),
+)
