@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -37,21 +38,33 @@ def test_the_order_is_write_sync_move_sync(tmp_path: Path, monkeypatch: pytest.M
 
         def spy(*given: Any) -> Any:
             calls.append(name)
+            if calls == ["fsync"]:  # by then all is written
+                assert os.fstat(given[0]).st_size == 4
             return own(*given)
 
         return spy
 
-    for name in ("write", "fsync", "replace"):
+    for name in ("fsync", "replace"):
         monkeypatch.setattr(module.os, name, spied(name))
     write_atomic(tmp_path / "a", b"data")
-    assert calls == ["write", "fsync", "replace", "fsync"]
+    assert calls == ["fsync", "replace", "fsync"]
 
 
-def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = os.write
-    monkeypatch.setattr(module.os, "write", lambda descriptor, data: own(descriptor, data[:3]))
-    write_atomic(tmp_path / "a", b"0123456789")
-    assert (tmp_path / "a").read_bytes() == b"0123456789"
+def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    monkeypatch.setattr(module.secrets, "token_hex", lambda n: "guessed")
+    (tmp_path / f"{module.TEMPORARY}guessed").symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        write_atomic(tmp_path / "a", b"new")
+    assert precious.read_bytes() == b"mine"
+
+
+class Full(io.FileIO):
+    """A file on a disk that is full."""
+
+    def write(self, data: Any) -> int:
+        raise OSError(28, "No space left on device")
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
@@ -62,12 +75,14 @@ def test_a_failure_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: p
     def fail(*given: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, step, fail)
+    if step == "write":
+        monkeypatch.setattr(module, "open", lambda *given: Full(*given), raising=False)
+    else:
+        monkeypatch.setattr(module.os, step, fail)
     with pytest.raises(OSError, match="No space left"):
         write_atomic(file, b"new")
     assert file.read_bytes() == b"old"
     monkeypatch.undo()
-    remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     write_atomic(file, b"new")
     assert file.read_bytes() == b"new"
@@ -75,12 +90,12 @@ def test_a_failure_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: p
 
 def test_remove_leftovers_takes_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    for name in (".tmp-a", "deep/.tmp-b", "deep/kept.tmp", "tmp-kept", ".lock"):
+    for name in (".tmp-newkinds-a", "deep/.tmp-newkinds-b", "deep/kept.tmp", "tmp-kept", ".lock"):
         (tmp_path / name).write_text("")
-    (tmp_path / ".tmp-folder").mkdir()
+    (tmp_path / ".tmp-newkinds-folder").mkdir()
     remove_leftovers(tmp_path)
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
-    assert left == [".lock", ".tmp-folder", "deep", "deep/kept.tmp", "tmp-kept"]
+    assert left == [".lock", ".tmp-newkinds-folder", "deep", "deep/kept.tmp", "tmp-kept"]
 
 
 def test_digest_is_sha256() -> None:

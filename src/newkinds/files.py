@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
-TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-newkinds-"  # what the names of files begin with that are being written
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write that takes its place when the block ends; after an error nothing of it is left.
+
+    A crash at any moment leaves the old file or the new one, whole. The temporary name cannot be guessed, and nothing
+    that is there already is written to.
+    """
+    beside = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    try:
+        with open(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    sync_folder(path.parent)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, whole."""
-    temporary = path.with_name(f"{TEMPORARY}{path.name}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
-    sync_folder(path.parent)
+    with replacing(path) as stream:
+        stream.write(data)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Make renames in a folder survive a loss of power, where the system lets a folder be opened."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -21,7 +21,7 @@ from newkinds.errors import RunError, UsageError
 from newkinds.files import digest
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.folder import CHECKPOINT_SECONDS, flat
+from newkinds.runs.folder import CHECKPOINT_SECONDS, LAYOUT, flat
 from newkinds.settings.files import read_toml
 from newkinds.version import __version__
 
@@ -60,7 +60,7 @@ def test_a_new_run_keeps_all_settings(tmp_path: Path) -> None:
     assert make_settings(read_toml(path / "settings.toml")) == chosen == made.settings
     about = json.loads((path / "run.json").read_text())
     assert about.pop("threads") == made.threads == torch.get_num_threads()
-    assert about == {"version": __version__, "data": DATA, "sources": SOURCES, "outputs": {}}
+    assert about == {"version": __version__, "layout": LAYOUT, "data": DATA, "sources": SOURCES, "outputs": {}}
     assert made.sources == SOURCES
     assert made.version == __version__
     assert {entry.name for entry in path.iterdir()} == {".lock", "settings.toml", "run.json"}
@@ -255,14 +255,14 @@ def test_killed_between_settings_and_run_json(tmp_path: Path, monkeypatch: pytes
 
     def die_before_run_json(file: Path, data: bytes) -> None:
         if file.name == "run.json":
-            file.with_name(".tmp-run.json").write_bytes(data[:5])
+            file.with_name(".tmp-newkinds-run").write_bytes(data[:5])
             raise Killed
         own(file, data)
 
     monkeypatch.setattr(module, "write_atomic", die_before_run_json)
     with pytest.raises(Killed):
         start(path, Settings(seed=3))
-    assert {entry.name for entry in path.iterdir()} == {".lock", "settings.toml", ".tmp-run.json"}
+    assert {entry.name for entry in path.iterdir()} == {".lock", "settings.toml", ".tmp-newkinds-run"}
     monkeypatch.undo()
     # Nothing was begun yet, so that other settings are no contradiction.
     made = start(path, Settings(seed=4))
@@ -272,7 +272,7 @@ def test_killed_between_settings_and_run_json(tmp_path: Path, monkeypatch: pytes
 
 
 def test_killed_before_anything_was_written(tmp_path: Path) -> None:
-    for names in ([".lock"], [".lock", ".tmp-settings.toml"], [".lock", "settings.toml"]):
+    for names in ([".lock"], [".lock", ".tmp-newkinds-settings"], [".lock", "settings.toml"]):
         path = tmp_path / str(len(names)) / names[-1]
         path.mkdir(parents=True)
         for name in names:
@@ -285,7 +285,7 @@ def test_leftovers_are_removed_when_the_run_goes_on(tmp_path: Path) -> None:
     first = start(tmp_path / "run")
     first.checkpoints()
     first.close()
-    for name in (".tmp-kinds.csv", "checkpoint/.tmp-discover-000001-ab.safetensors"):
+    for name in (".tmp-newkinds-1", "checkpoint/.tmp-newkinds-2"):
         (tmp_path / "run" / name).write_text("half")
     start(tmp_path / "run").close()
     assert not list((tmp_path / "run").rglob(".tmp-*"))
@@ -413,3 +413,20 @@ def test_checkpoints_lie_in_the_folder_and_their_clock_can_be_set(
 
 def test_flat() -> None:
     assert flat({"a": 1, "b": {"c": 2, "d": {"e": []}}, "f": {}}) == {"a": 1, "b.c": 2, "b.d.e": []}
+
+
+@pytest.mark.parametrize("layout", [None, 1, 3])
+def test_another_layout_is_refused_and_left_as_it_is(layout: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    start(path).close()
+    about = json.loads((path / "run.json").read_text())
+    about["version"] = "0.0.9"
+    del about["layout"]
+    if layout is not None:
+        about["layout"] = layout
+    (path / "run.json").write_text(json.dumps(about))
+    before = everything(path)
+    for call in (lambda: start(path), lambda: RunFolder.open(path)):
+        with pytest.raises(RunError, match=rf"newkinds 0\.0\.9 in layout {layout or 1}; .* reads layout {LAYOUT}"):
+            call()
+    assert everything(path) == before

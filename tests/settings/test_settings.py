@@ -16,11 +16,13 @@ from newkinds.errors import UsageError
 from newkinds.images.augment import POLICIES
 from newkinds.images.decode import FITS
 from newkinds.methods.dtc import VARIANTS
+from newkinds.methods.registry import METHODS
 from newkinds.networks import NETWORKS
 from newkinds.settings import Section
 from newkinds.settings.files import merge, parse_toml, parse_value, read_toml
 
-SECTIONS = ["images", "pretrain", "count", "initialise", "discover"]
+STAGES = ["images", "pretrain", "count", "initialise"]  # those of methods come behind them
+SECTIONS = [*STAGES, *dict.fromkeys(name for method in METHODS.values() for name in method.sections)]
 SECTIONS += ["kmeans", "dec", "lpnmf", "lsc", "similarity", "pairs", "centroids"]
 
 

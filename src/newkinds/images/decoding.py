@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.errors import DataError
+from newkinds.files import TEMPORARY, replacing
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.imageset import Skipped
 from newkinds.images.scan import Found, Item, Result, in_threads, read_file
@@ -105,27 +105,18 @@ class Decoding:
         free = shutil.disk_usage(path.parent).free
         if free < self.n_bytes:
             raise OSError(f"it has room for {free >> 20:,} MB")
-        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
-        try:
-            with open(handle, "wb") as stream:
-                digest = hashlib.blake2b(digest_size=16)
+        with replacing(path) as stream:
+            digest = hashlib.blake2b(digest_size=16)
 
-                def keep(picture: NDArray[np.uint8]) -> None:
-                    data = picture.tobytes()
-                    digest.update(data)
-                    stream.write(data)
+            def keep(picture: NDArray[np.uint8]) -> None:
+                data = picture.tobytes()
+                digest.update(data)
+                stream.write(data)
 
-                dropped = [[one.name, one.reason] for one in self.decode_all(keep, hashes)]
-                content = {"key": key, "bytes": stream.tell(), "digest": digest.hexdigest(), "dropped": dropped}
-                footer = json.dumps(content).encode()
-                stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
+            dropped = [[one.name, one.reason] for one in self.decode_all(keep, hashes)]
+            content = {"key": key, "bytes": stream.tell(), "digest": digest.hexdigest(), "dropped": dropped}
+            footer = json.dumps(content).encode()
+            stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
     def decode_all(self, keep: Callable[[NDArray[np.uint8]], None], hashes: Sequence[str] = ()) -> list[Skipped]:
         """Hand the pictures to `keep` in order and return those that fail. `hashes`: what the files must still have."""
@@ -197,17 +188,7 @@ def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
 
 def _remove_partial(folder: Path) -> None:
     """Remove cache files that a killed process left unfinished."""
-    for path in folder.glob("*.partial"):
+    for path in folder.glob(f"{TEMPORARY}*"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _PARTIAL_SECONDS:
                 path.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in the folder survive a power cut, where the system lets a folder be opened."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

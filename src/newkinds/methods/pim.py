@@ -37,7 +37,7 @@ class Pim(Section):
     sureness: float = Field(
         0.5,
         ge=0,
-        description="The weight lambda of how sure each picture is of its kind. Small ones hold kinds to the same size, "
+        description="The weight lambda of how sure each picture is of its kind. Small values hold kinds to one size, "
         "ones near 1 suit kinds of very different sizes. Published: chosen between .05 and 1 by the known kinds.",
     )
     scale: float = Field(25.0, gt=0, description="The factor s on the cosines; the published one.")

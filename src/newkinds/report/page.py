@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from newkinds.errors import RunError
+from newkinds.files import write_atomic
 from newkinds.progress import QUIET, Progress
 from newkinds.report import content, curves, text
 from newkinds.report.content import Content
@@ -42,7 +42,7 @@ def write_report(data: ReportData, out: Path, progress: Progress = QUIET) -> Pat
     target = out / NAME
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _replace(target, page.encode("utf-8"))
+        write_atomic(target, page.encode("utf-8"))
     except OSError as error:
         raise RunError(
             f"The report cannot be written to {out}: {error.strerror or error}.",
@@ -153,16 +153,3 @@ def _check_target(out: Path) -> None:
         raise RunError(
             f"{page} exists and is not a report of newkinds.", hint="Give another folder, or move that file away."
         )
-
-
-def _replace(target: Path, data: bytes) -> None:
-    """Write beside, sync, and move into place: at each moment the old page or the new one is there, whole."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with beside.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)

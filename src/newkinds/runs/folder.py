@@ -75,6 +75,7 @@ class RunFolder:
                 self._about["sources"] = dict(sources)
                 remove_leftovers(self.path)
             else:
+                remove_leftovers(self.path)
                 write_atomic(self._file(names.SETTINGS), settings.to_toml().encode())
                 self._about = {
                     "version": __version__,
@@ -258,7 +259,7 @@ class RunFolder:
     def _check_ours(self) -> None:
         """Refuse a folder that is not a run's, before anything in it is touched."""
         there = {entry.name for entry in self.path.iterdir()}
-        begun = {names.LOCK, names.SETTINGS, f"{TEMPORARY}{names.SETTINGS}", f"{TEMPORARY}{names.ABOUT}"}
+        begun = {names.LOCK, names.SETTINGS, *(name for name in there if name.startswith(TEMPORARY))}
         # A run takes its lock first: a lone settings.toml is somebody's own file.
         if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
             raise RunError(
