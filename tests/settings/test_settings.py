@@ -23,7 +23,6 @@ from newkinds.settings.files import merge, parse_toml, parse_value, read_toml
 
 STAGES = ["images", "pretrain", "count", "initialise"]  # those of methods come behind them
 SECTIONS = [*STAGES, *dict.fromkeys(name for method in METHODS.values() for name in method.sections)]
-SECTIONS += ["kmeans", "dec", "lpnmf", "lsc", "similarity", "pairs", "centroids"]
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
