@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.errors import unknown_name
+from newkinds.parallel.devices import to_device
 from newkinds.randomness import uniforms
 
 # Columns of the table of random numbers that each picture gets for a view.
@@ -97,8 +98,8 @@ def _shift_and_flip(pixels: Tensor, how: Augmentation, random: NDArray[np.float6
         columns = np.where(random[:, 2:3] < 0.5, columns[:, ::-1], columns)
     device = pixels.device
     which = torch.arange(batch, device=device)[:, None, None]
-    row = torch.from_numpy(np.ascontiguousarray(rows)).to(device)[:, :, None]
-    column = torch.from_numpy(np.ascontiguousarray(columns)).to(device)[:, None, :]
+    row = to_device(rows, device)[:, :, None]
+    column = to_device(columns, device)[:, None, :]
     return pixels.permute(0, 2, 3, 1)[which, row, column].permute(0, 3, 1, 2).contiguous()
 
 
@@ -128,6 +129,6 @@ def _warp(floats: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Ten
     theta[:, 1, 1] = (sin * shear + cos) * height
     theta[:, 0, 2] = signed[:, 8] * ((1 - width) + 2 * how.translate)
     theta[:, 1, 2] = signed[:, 9] * ((1 - height) + 2 * how.translate)
-    matrix = torch.from_numpy(theta).to(device=floats.device, dtype=floats.dtype)
+    matrix = to_device(theta.astype(np.float32), floats.device)  # not every device has float64
     grid = F.affine_grid(matrix, list(floats.shape), align_corners=False)
     return F.grid_sample(floats, grid, mode="bilinear", padding_mode="border", align_corners=False)

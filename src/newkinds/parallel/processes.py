@@ -16,22 +16,46 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator, InitProcessGroupKwargs
+from accelerate.state import AcceleratorState, PartialState
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import UsageError
+from newkinds.parallel.devices import OVERRIDE, pick_device
 
 T = TypeVar("T")
 
 
-def make_accelerator() -> Accelerator:
+def make_accelerator(device: str | None = None) -> Accelerator:
     """Return the accelerator of this process, which joins the others that torchrun has started, if any.
 
-    A process that waits while another counts kinds or draws the page may wait long.
+    device: as in `pick_device`. A process has one at a time: accelerators that were made before move with it.
     """
+    chosen = pick_device(device)
+    if PartialState._shared_state and PartialState().device != chosen:
+        AcceleratorState._reset_state(reset_partial_state=True)  # otherwise the first device is kept for good
+    if chosen.type in ("cuda", "xpu"):
+        getattr(torch, chosen.type).set_device(chosen)  # what processes gather goes through the current one
     # Work is shared among CPUs only when accelerate is told so.
-    cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.cuda.is_available()
-    return Accelerator(cpu=cpus, kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=1))])
+    cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and chosen.type == "cpu"
+    # A process that waits while another counts kinds or draws the page may wait long.
+    patience = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    with _variable(OVERRIDE, str(chosen)):
+        return Accelerator(cpu=cpus, kwargs_handlers=[patience])
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Let an environment variable have a value meanwhile."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def processes() -> int:
