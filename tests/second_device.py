@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import pytest
 import torch
+from accelerate.state import AcceleratorState
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -50,6 +52,18 @@ def second_device() -> Iterator[torch.device]:
             yield SECOND
     finally:
         torch.__future__.set_swap_module_params_on_conversion(swapped)
+
+
+@contextmanager
+def running_on(device: str) -> Iterator[None]:
+    """Let newkinds compute on a device while the context lasts: "second", the one made up here, or one of torch's."""
+    with pytest.MonkeyPatch.context() as patch, second_device() if device == "second" else nullcontext():
+        patch.setenv("ACCELERATE_TORCH_DEVICE", str(SECOND) if device == "second" else device)
+        AcceleratorState._reset_state(reset_partial_state=True)
+        try:
+            yield
+        finally:
+            AcceleratorState._reset_state(reset_partial_state=True)
 
 
 class SecondTensor(Tensor):

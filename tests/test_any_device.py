@@ -7,7 +7,6 @@ with the same numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -34,7 +32,7 @@ from newkinds.runs import RunFolder
 from newkinds.runs.results import report_data
 from newkinds.settings import Pretrain, Settings
 from newkinds.training import Record
-from second_device import SECOND, convolutions, second_device
+from second_device import SECOND, convolutions, running_on
 
 SIZE, KINDS, EACH = 8, 3, 8
 NETWORK = "vgg6-4-2-slim"
@@ -83,27 +81,11 @@ def settings(**changes: Any) -> Settings:
     return Settings(**SETTINGS).with_changes(changes)
 
 
-@contextmanager
-def on(device: str) -> Iterator[None]:
-    """Let `make_accelerator` have a device: the made-up one, or one of torch's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACCELERATE_TORCH_DEVICE", str(SECOND) if device == "second" else device)
-        AcceleratorState._reset_state(reset_partial_state=True)
-        try:
-            if device == "second":
-                with second_device():
-                    yield
-            else:
-                yield
-        finally:
-            AcceleratorState._reset_state(reset_partial_state=True)
-
-
 def check(stage: Callable[[], Arrays], device: str) -> None:
     """Check that a stage comes to the same on a device as on the CPU, with all of its convolutions there."""
-    with on("cpu"):
+    with running_on("cpu"):
         expected = stage()
-    with on(device):
+    with running_on(device):
         found = stage()
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -293,7 +275,7 @@ def test_what_is_learnt_from_known_kinds_alone(device: str, tmp_path: Path) -> N
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run that was made on the CPU."""
     out = tmp_path_factory.mktemp("finished") / "run"
-    with on("cpu"), one_thread():
+    with running_on("cpu"), one_thread():
         api.discover(KNOWN, UNSORTED, out=out, kinds=KINDS, settings=SETTINGS, page=False)
     return out
 

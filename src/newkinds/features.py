@@ -15,7 +15,7 @@ from newkinds.errors import NumericsError
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network
-from newkinds.parallel.devices import explained_memory, to_device
+from newkinds.parallel.devices import explained_memory, no_gradients, to_device
 from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
@@ -82,7 +82,7 @@ def apply(
     module.eval()
     outputs = []
     try:
-        with torch.inference_mode(), progress.step(title, len(mine)) as step:
+        with no_gradients(device_of(module)), progress.step(title, len(mine)) as step:
             for items in np.array_split(mine, math.ceil(len(mine) / batch_size(module))):
                 with explained_memory(f"a network on {len(items)} pictures"):
                     outputs.append((call or module)(_batch(module, images, items, prepare)).float().cpu().numpy())

@@ -88,6 +88,19 @@ def augment(
     return _warp(floats, how, random) if how.warps else floats
 
 
+def quarter_turned(floats: Tensor, turns: NDArray[np.int64]) -> Tensor:
+    """Return square pictures (B, C, H, H), each turned left by `turns` (B,), 0 to 3, times 90 degrees.
+
+    Places are looked up for all pictures at once: with an index a number of turns, shapes would hang on the batch, and
+    some devices compile anew for each shape.
+    """
+    side = floats.shape[-1]
+    places = np.arange(side**2).reshape(side, side)
+    table = to_device(np.stack([np.rot90(places, turn).ravel() for turn in range(4)]), floats.device)
+    sources = table[to_device(turns, floats.device)][:, None].expand(-1, floats.shape[1], -1)
+    return floats.flatten(2).gather(2, sources).view_as(floats)
+
+
 def _shift_and_flip(pixels: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Tensor:
     """Crop from a reflected border and mirror, by looking rows and columns up: no pixel value changes."""
     batch, _, height, width = pixels.shape

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,11 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def no_gradients(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context in which nothing is kept for gradients: inference mode, or what comes nearest on XLA."""
+    return torch.no_grad() if device.type == "xla" else torch.inference_mode()
 
 
 def finish_step(device: torch.device) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.features import apply, device_of
-from newkinds.images.augment import augment, policy
+from newkinds.images.augment import augment, policy, quarter_turned
 from newkinds.images.imageset import ImageSet, group_of, numbered
 from newkinds.networks import Network
 from newkinds.parallel.devices import to_device
@@ -74,10 +74,7 @@ class KnownTask(Task):
         pictures, turns = items % len(self.kept), items // len(self.kept)
         pixels = to_device(self.images.pixels[self.kept[pictures]], device)
         views = augment(pixels, items, self.how, seed=self.seed, epoch=epoch)
-        for turn in np.unique(turns[turns > 0]):
-            turned = to_device(np.flatnonzero(turns == turn), device)
-            views[turned] = torch.rot90(views[turned], int(turn), dims=(2, 3))
-        return views
+        return views if self.turns == 1 else quarter_turned(views, turns)
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Score f on the pictures kept back, and keep its weights if they are the best and asked for."""
