@@ -13,12 +13,12 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
-import accelerate.utils.imports
 import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator, InitProcessGroupKwargs
 from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import imports
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -36,10 +36,9 @@ def make_accelerator(device: str | None = None) -> Accelerator:
     chosen = pick_device(device)
     if PartialState._shared_state and PartialState().device != chosen:
         AcceleratorState._reset_state(reset_partial_state=True)  # otherwise the first device is kept for good
-    if find_spec("torch_xla"):
-        accelerate.utils.imports._torch_xla_available = (
-            chosen.type == "xla"
-        )  # otherwise it takes XLA, whatever is asked
+    if find_spec("torch_xla"):  # accelerate takes XLA wherever that is installed, whatever is asked of it
+        imports._torch_xla_available = chosen.type == "xla"
+        imports.is_torch_xla_available.cache_clear()
     if chosen.type in ("cuda", "xpu"):
         getattr(torch, chosen.type).set_device(chosen)  # what processes gather goes through the current one
     # Work is shared among CPUs only when accelerate is told so.
