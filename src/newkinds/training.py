@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
 from newkinds.networks import bfloat16
-from newkinds.parallel.devices import explained_memory, finish_step
+from newkinds.parallel.devices import check_precision, explained_memory, finish_step
 from newkinds.parallel.processes import gathered, is_writer, make_accelerator, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
@@ -132,6 +132,7 @@ def train(
     steps.
     """
     accelerator = accelerator or make_accelerator()
+    check_precision(precision, accelerator.device)
     # The task keeps its own module: what accelerate makes of it is for the steps only.
     task.module.to(dtype=torch.float64 if precision == "float64" else torch.float32)
     with shared_batch_norm(task.module):

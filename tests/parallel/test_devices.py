@@ -16,7 +16,14 @@ from newkinds.features import extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Network, build_network
 from newkinds.parallel import devices
-from newkinds.parallel.devices import available_devices, explained_memory, finish_step, pick_device, to_device
+from newkinds.parallel.devices import (
+    available_devices,
+    check_precision,
+    explained_memory,
+    finish_step,
+    pick_device,
+    to_device,
+)
 from newkinds.parallel.processes import make_accelerator
 from newkinds.pretrain import pretrain
 from newkinds.settings import Pretrain
@@ -115,6 +122,16 @@ def test_a_second_accelerator_does_not_keep_the_device_of_the_first() -> None:
         assert make_accelerator().device == SECOND
     assert make_accelerator("cpu").device == CPU
     assert devices.OVERRIDE not in os.environ
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "mps"])
+def test_float64_is_refused_where_there_is_none(precision: str, device: str) -> None:
+    if (precision, device) == ("float64", "mps"):
+        with pytest.raises(UsageError, match="not possible on mps"):
+            check_precision(precision, torch.device(device))
+    else:
+        check_precision(precision, torch.device(device))
 
 
 # What goes there

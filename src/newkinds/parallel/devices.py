@@ -80,6 +80,15 @@ def _device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse float64 where a device has none."""
+    if precision == "float64" and device.type == "mps":
+        raise UsageError(
+            f"precision = 'float64' is not possible on {device}, which has no such numbers.",
+            hint="Use float32, or ask for the device cpu.",
+        )
+
+
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     """Return an array as a tensor on a device; to CUDA it travels from pinned memory, while Python goes on."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
