@@ -29,3 +29,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_pictures(root / "photos" / "unsorted", UNSORTED)
     write_pictures(root / "photos" / "today", (KNOWN[0], UNSORTED[0]), each=3, seed=1)
     return root / "photos"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where torch finds none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason=f"torch {torch.__version__} finds no CUDA device"))

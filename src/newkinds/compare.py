@@ -21,7 +21,7 @@ from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.files import write_atomic
 from newkinds.images import Source
 from newkinds.memory import PeakMemory
-from newkinds.methods.registry import DEFAULT, METHODS
+from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
 from newkinds.presets import combine
@@ -73,7 +73,7 @@ def compare(
     unsorted: Source,
     *,
     out: str | Path,
-    methods: Sequence[str] = ("kmeans", "lsc", "mcl", "dtc"),
+    methods: Sequence[str] = COMPARED,
     kinds: int | str | None = None,
     seeds: int = 3,
     truth: str | Path | None = None,
@@ -82,6 +82,7 @@ def compare(
     settings: CoreSettings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
     backend: str = "loky",
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
@@ -95,7 +96,7 @@ def compare(
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
-    on_known: dict[str, Any] = {"settings": chosen, "data": data, "progress": progress}
+    on_known: dict[str, Any] = {"settings": chosen, "data": data, "device": device, "progress": progress}
     first = folder / F
     if chosen.kinds == "auto":
         with _measured(first):
@@ -113,7 +114,7 @@ def compare(
     for name in _auxiliaries(methods):
         with _measured(folder / name):
             auxiliary[name] = api.prepare(known, name, out=folder / name, weights=weights, **on_known)
-    options = {"truth": truth, "data": data, "auxiliary": auxiliary}
+    options = {"truth": truth, "data": data, "device": device, "auxiliary": auxiliary}
     calls = [
         (known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options)
         for seed in range(seeds)

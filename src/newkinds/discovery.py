@@ -26,8 +26,8 @@ class Discovery:
     path: the run folder. assignment: the answer, of which names, columns, labels, kinds, probabilities and n_kinds are
     shown here, too. scores, kmeans_scores: where the truth is known, those of the kinds and those of k-means on the
     features that discovery started from. count: how the number of kinds was estimated, if it was. choice: which epoch's
-    state was kept, "last" or "best", and why. network: the one that the run was asked for by name, which `predict` may
-    therefore build again.
+    state was kept, "last" or "best", and why. network: code of the user's that the run's network is, `module:function`,
+    which `predict` may build again because the user has named it.
     """
 
     path: Path

@@ -32,6 +32,10 @@ class NumericsError(NewkindsError):
     """A loss, a feature or a weight is not finite."""
 
 
+class OutOfMemoryError(NewkindsError):
+    """The memory of a device does not hold what is to be computed on it."""
+
+
 class RunError(NewkindsError):
     """The run folder cannot be written, is in use, or belongs to another run."""
 

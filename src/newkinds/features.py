@@ -15,6 +15,7 @@ from newkinds.errors import NumericsError
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import Model, Network
+from newkinds.parallel.devices import explained_memory, no_gradients, to_device
 from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
@@ -81,9 +82,10 @@ def apply(
     module.eval()
     outputs = []
     try:
-        with torch.inference_mode(), progress.step(title, len(mine)) as step:
+        with no_gradients(device_of(module)), progress.step(title, len(mine)) as step:
             for items in np.array_split(mine, math.ceil(len(mine) / batch_size(module))):
-                outputs.append((call or module)(_batch(module, images, items, prepare)).float().cpu().numpy())
+                with explained_memory(f"a network on {len(items)} pictures"):
+                    outputs.append((call or module)(_batch(module, images, items, prepare)).float().cpu().numpy())
                 step.advance(len(items))
     finally:
         for part, training in modes.items():
@@ -101,7 +103,7 @@ def _batch(
     pixels = images.pixels[items[0] : items[-1] + 1]
     if prepare is None:
         return as_input(pixels, device_of(module))
-    return prepare(torch.from_numpy(np.ascontiguousarray(pixels)).to(device_of(module)), items)
+    return prepare(to_device(pixels, device_of(module)), items)
 
 
 def batch_size(module: nn.Module) -> int:
@@ -112,7 +114,7 @@ def batch_size(module: nn.Module) -> int:
 
 def as_input(pixels: NDArray[Any], device: torch.device) -> Tensor:
     """Return pixels as a network takes them: uint8 pictures as float32 in [0, 1], embeddings as they are."""
-    tensor = torch.from_numpy(np.ascontiguousarray(pixels)).to(device)
+    tensor = to_device(pixels, device)
     return tensor.float().div_(255) if tensor.dtype == torch.uint8 else tensor
 
 

@@ -24,7 +24,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import HEADS
 from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
-from newkinds.parallel.processes import make_accelerator
+from newkinds.parallel.devices import pick_device
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder, names
 from newkinds.runs.pictures import open_for
@@ -101,7 +101,7 @@ def predict_images(
     pictures = open_for(run, images, data, progress)
     where = str(run.path / names.MODEL)
     model, extra, about = model_from_bytes(run.get(names.MODEL), where, HEADS, admitted=network)
-    model.to(make_accelerator(device).device)
+    model.to(pick_device(device))
     said = model_outputs(model, pictures, title="Predicting", progress=progress)
     new = tuple(new_kind(number) for number in range(model.kinds))
     known = tuple(known_kind(name) for name in about["known_classes"])

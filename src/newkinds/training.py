@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
 from newkinds.networks import bfloat16
+from newkinds.parallel.devices import explained_memory, finish_step, suited_precision
 from newkinds.parallel.processes import gathered, is_writer, make_accelerator, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
@@ -55,6 +56,7 @@ class Task(ABC):
     module: nn.Module
     names: Sequence[str]  # of the items, for errors
     batch_size: int
+    batch_setting: str = "batch_size"  # in the section, what says how large batches are
     seed: int
     views: int = 1  # how many inputs each item gives
 
@@ -127,9 +129,10 @@ def train(
 
     precision: "float32", or "float64", in which sums taken in another order - by another number of threads or processes
     - do not make another result; the module is left in it. "bfloat16" is float32 but for what f multiplies in the
-    steps.
+    steps. "auto": what suits the device.
     """
     accelerator = accelerator or make_accelerator()
+    precision = suited_precision(precision, accelerator.device)
     # The task keeps its own module: what accelerate makes of it is for the steps only.
     task.module.to(dtype=torch.float64 if precision == "float64" else torch.float32)
     with shared_batch_norm(task.module):
@@ -173,20 +176,38 @@ def _epoch(
     sums: dict[str, Tensor] = {}
     count = 0
     for items in task.batches(epoch):
-        inputs = task.inputs(share(items), epoch)
-        with bfloat16(task.module, precision == "bfloat16"):
-            outputs = gathered(forward(inputs), len(items), task.views)
-        losses = task.losses(outputs, items, epoch)
-        if not torch.isfinite(losses["loss"]):
-            raise _not_finite(task, f"The loss of a batch in epoch {epoch} is {losses['loss'].item()}", items)
-        optimiser.zero_grad(set_to_none=True)
-        accelerator.backward(losses["loss"])
-        optimiser.step()
+        setting = f"{task.section or task.stage}.{task.batch_setting}"
+        with explained_memory(f"a step of {task.stage} on {len(items)} pictures", setting):
+            losses = _step(task, forward, optimiser, accelerator, epoch, items, precision)
         step.advance()
         count += len(items)
         for name, value in losses.items():
-            sums[name] = sums.get(name, torch.zeros(())) + value.detach() * len(items)
+            weighted = value.detach() * len(items)
+            sums[name] = sums[name] + weighted if name in sums else weighted
+        finish_step(accelerator.device)
     return {name: float(value) / count for name, value in sums.items()}
+
+
+def _step(
+    task: Task,
+    forward: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    accelerator: Accelerator,
+    epoch: int,
+    items: NDArray[np.int64],
+    precision: str,
+) -> dict[str, Tensor]:
+    """Move the weights by the gradient of one batch's loss, and return its losses."""
+    inputs = task.inputs(share(items), epoch)
+    with bfloat16(task.module, precision == "bfloat16"):
+        outputs = gathered(forward(inputs), len(items), task.views)
+    losses = task.losses(outputs, items, epoch)
+    if not torch.isfinite(losses["loss"]):
+        raise _not_finite(task, f"The loss of a batch in epoch {epoch} is {losses['loss'].item()}", items)
+    optimiser.zero_grad(set_to_none=True)
+    accelerator.backward(losses["loss"])
+    optimiser.step()
+    return losses
 
 
 def make_optimiser(settings: Optimiser, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
@@ -208,7 +229,8 @@ def _not_finite(task: Task, what: str, items: NDArray[np.int64]) -> NumericsErro
 
 def _check_weights(task: Task, epoch: int) -> None:
     """Stop before weights that are not finite reach a checkpoint; the last batch's pictures did it."""
-    if not all(bool(torch.isfinite(value).all()) for value in task.module.state_dict().values()):
+    finite = [torch.isfinite(value).all() for value in task.module.state_dict().values()]
+    if finite and not torch.stack(finite).all():  # one question: a device is asked for each answer
         raise _not_finite(task, f"A weight is not finite after epoch {epoch}", task.batches(epoch)[-1])
 
 

@@ -23,6 +23,7 @@ from newkinds.datasets import named
 from newkinds.errors import NewkindsError
 from newkinds.features import extract_features
 from newkinds.images.imageset import ImageSet
+from newkinds.methods.dtc import cluster
 from newkinds.networks import build_network
 from newkinds.parallel.processes import (
     check_same,
@@ -49,6 +50,7 @@ LOSSES = {
     "triplet": {"support": 2, "query": 1, "margin": 1.0},
 }
 STEPS = 12
+DISCOVERIES = {"pi": ("pi", False), "pi, mixed": ("pi", True), "te, mixed": ("te", True)}
 
 
 class Views(Task):
@@ -103,6 +105,17 @@ def run(task: Task, optimiser: Optimiser, epochs: int) -> Arrays:
     train(task, phases, accelerator=make_accelerator(), log=records.append, precision="float64")
     weights = {name: value.numpy() for name, value in task.module.state_dict().items()}
     return {**weights, "loss": np.array([record["loss"] for record in records])}
+
+
+def discovered(variant: str, mixed: bool) -> Arrays:
+    """Return what a variant of DTC finds and logs in two epochs; where pictures are mixed, steps see a view more."""
+    chosen = {"variant": variant, "mixed": mixed, "warmup_epochs": 1, "epochs": 1, "batch_size": 21, "guard": "off"}
+    settings = Settings(precision="float64", discover=chosen, initialise={"restarts": 1})
+    network = build_network("vgg6-4-2-slim", 1, 8, seed=0)
+    records: list[dict[str, Any]] = []
+    images = digits().select(np.arange(63))
+    found = cluster(network, images, 3, settings, accelerator=make_accelerator(), log=records.append)
+    return {"p": found.probabilities, "loss": np.array([record["loss"] for record in records])}
 
 
 def normalised(make: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Arrays:
@@ -178,6 +191,7 @@ def arrays() -> dict[str, Arrays]:
     found = {
         f"{loss}, frozen" if frozen else loss: trained(loss, frozen) for loss in LOSSES for frozen in (False, True)
     }
+    found |= {name: discovered(*case) for name, case in DISCOVERIES.items()}
     found["views"] = run(Views(), Optimiser(learning_rate=0.01), epochs=8)
     found |= {f"batch norm, {name}": normalised(*how) for name, how in NORMS.items()}
     found["batch norm in bfloat16"] = normalised(*NORMS["2d"], torch.bfloat16)

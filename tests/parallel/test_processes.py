@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from processes import LOSSES, NORMS, Arrays, arrays
+from processes import DISCOVERIES, LOSSES, NORMS, Arrays, arrays
 from torch import nn
 
 from newkinds.parallel.processes import (
@@ -92,6 +92,13 @@ def test_training(loss: str, frozen: bool, one: dict[str, Arrays], two: list[dic
     statistics = [value for key, value in one[f"{loss}, frozen"].items() if key.endswith("num_batches_tracked")]
     assert statistics
     assert not np.any(statistics)
+
+
+@pytest.mark.parametrize("case", list(DISCOVERIES))
+def test_discovery(case: str, one: dict[str, Arrays], two: list[dict[str, Arrays]]) -> None:
+    for theirs in two:
+        assert difference(one[case], theirs[case]) < 1e-5
+    assert difference(one["pi"], one["pi, mixed"]) > 1e-3
 
 
 def test_training_on_two_views(one: dict[str, Arrays], two: list[dict[str, Arrays]]) -> None:

@@ -67,6 +67,10 @@ Data = Annotated[
     Path | None,
     typer.Option("--data", help="The folder that data sets called by name lie in; default: $NEWKINDS_DATA."),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),
+]
 PresetName = Annotated[
     str | None,
     typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),

@@ -11,6 +11,7 @@ import typer
 import newkinds as nk
 from newkinds.cli.base import (
     Data,
+    Device,
     Kinds,
     Known,
     Network,
@@ -77,6 +78,7 @@ def discover(
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
+    device: Device = None,
     quiet: Quiet = False,
 ) -> None:
     """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
@@ -93,6 +95,7 @@ def discover(
         weights=weights,
         data=data,
         settings=settings_from(settings, set_, options, preset, (known, unsorted)),
+        device=device,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -111,6 +114,7 @@ def pretrain(
         Path | None, typer.Option(help="A network.safetensors that goes on learning, instead of a fresh network.")
     ] = None,
     data: Data = None,
+    device: Device = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn the known kinds alone, once for many discoveries: `discover --weights RUN/network.safetensors`.
@@ -118,7 +122,9 @@ def pretrain(
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
     chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known,))
-    file = nk.pretrain(known, out=folder, settings=chosen, weights=weights, data=data, progress=progress_for(quiet))
+    file = nk.pretrain(
+        known, out=folder, settings=chosen, weights=weights, data=data, device=device, progress=progress_for(quiet)
+    )
     out.print(str(file), markup=False)
 
 
@@ -134,6 +140,7 @@ def count(
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
+    device: Device = None,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many new kinds there are: the number, an interval, the curves behind it and a picture of them.
@@ -142,7 +149,14 @@ def count(
     """
     chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known, unsorted))
     found = nk.count(
-        known, unsorted, out=folder, weights=weights, data=data, settings=chosen, progress=progress_for(quiet)
+        known,
+        unsorted,
+        out=folder,
+        weights=weights,
+        data=data,
+        settings=chosen,
+        device=device,
+        progress=progress_for(quiet),
     )
     show_count(found, folder)
 
@@ -159,13 +173,16 @@ def predict(
         str | None, typer.Option("--network", help="The run's, if that was a module:function: no file runs code.")
     ] = None,
     data: Data = None,
+    device: Device = None,
     quiet: Quiet = False,
 ) -> None:
     """Say which discovered or known kind new pictures belong to.
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
-    found = nk.predict(run, images, among=among, network=network, data=data, progress=progress_for(quiet))
+    found = nk.predict(
+        run, images, among=among, network=network, data=data, device=device, progress=progress_for(quiet)
+    )
     if to is None:
         sys.stdout.write(found.table().decode())
     else:

@@ -10,6 +10,7 @@ import newkinds as nk
 from newkinds.cli.base import (
     Backend,
     Data,
+    Device,
     Jobs,
     Kinds,
     Known,
@@ -45,6 +46,7 @@ def compare(
     set_: Set = None,
     jobs: Jobs = 1,
     backend: Backend = "loky",
+    device: Device = None,
     quiet: Quiet = False,
 ) -> None:
     """Sort the same pictures by several methods, on one network, and show them side by side.
@@ -63,6 +65,7 @@ def compare(
         settings=settings_from(settings, set_, {"kinds": kinds_from(kinds)}),
         jobs=jobs,
         backend=backend,
+        device=device,
         progress=progress_for(quiet),
     )
     show_comparison(found)

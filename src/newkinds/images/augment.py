@@ -16,6 +16,7 @@ from torch import Tensor
 
 from newkinds.errors import unknown_name
 from newkinds.images.imageset import ImageSet
+from newkinds.parallel.devices import to_device
 from newkinds.randomness import uniforms
 
 # Columns of the table of random numbers that each picture gets for a view.
@@ -88,6 +89,19 @@ def augment(
     return _warp(floats, how, random) if how.warps else floats
 
 
+def quarter_turned(floats: Tensor, turns: NDArray[np.int64]) -> Tensor:
+    """Return square pictures (B, C, H, H), each turned left by `turns` (B,), 0 to 3, times 90 degrees.
+
+    Places are looked up for all pictures at once: with an index a number of turns, shapes would hang on the batch, and
+    some devices compile anew for each shape.
+    """
+    side = floats.shape[-1]
+    places = np.arange(side**2).reshape(side, side)
+    table = to_device(np.stack([np.rot90(places, turn).ravel() for turn in range(4)]), floats.device)
+    sources = table[to_device(turns, floats.device)][:, None].expand(-1, floats.shape[1], -1)
+    return floats.flatten(2).gather(2, sources).view_as(floats)
+
+
 def _shift_and_flip(pixels: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Tensor:
     """Crop from a reflected border and mirror, by looking rows and columns up: no pixel value changes."""
     batch, _, height, width = pixels.shape
@@ -98,8 +112,8 @@ def _shift_and_flip(pixels: Tensor, how: Augmentation, random: NDArray[np.float6
         columns = np.where(random[:, 2:3] < 0.5, columns[:, ::-1], columns)
     device = pixels.device
     which = torch.arange(batch, device=device)[:, None, None]
-    row = torch.from_numpy(np.ascontiguousarray(rows)).to(device)[:, :, None]
-    column = torch.from_numpy(np.ascontiguousarray(columns)).to(device)[:, None, :]
+    row = to_device(rows, device)[:, :, None]
+    column = to_device(columns, device)[:, None, :]
     return pixels.permute(0, 2, 3, 1)[which, row, column].permute(0, 3, 1, 2).contiguous()
 
 
@@ -129,7 +143,7 @@ def _warp(floats: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Ten
     theta[:, 1, 1] = (sin * shear + cos) * height
     theta[:, 0, 2] = signed[:, 8] * ((1 - width) + 2 * how.translate)
     theta[:, 1, 2] = signed[:, 9] * ((1 - height) + 2 * how.translate)
-    matrix = torch.from_numpy(theta).to(device=floats.device, dtype=floats.dtype)
+    matrix = to_device(theta.astype(np.float32), floats.device)  # not every device has float64
     grid = F.affine_grid(matrix, list(floats.shape), align_corners=False)
     return F.grid_sample(floats, grid, mode="bilinear", padding_mode="border", align_corners=False)
 

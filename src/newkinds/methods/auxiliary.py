@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -14,6 +13,7 @@ from newkinds.images.augment import augment, policy, suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Tensors
 from newkinds.networks import Network, build_network
+from newkinds.parallel.devices import to_device
 from newkinds.training import Task
 
 
@@ -32,7 +32,7 @@ class ViewsTask(Task):
         pixels, device = self.images.pixels[items], device_of(self.module)
         if self.images.is_embedding:
             return as_input(pixels, device)
-        return augment(torch.from_numpy(pixels).to(device), items, self.how, seed=self.seed, epoch=epoch)
+        return augment(to_device(pixels, device), items, self.how, seed=self.seed, epoch=epoch)
 
 
 def first_network(network: Network, start: str, seed: int) -> Network:

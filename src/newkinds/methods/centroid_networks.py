@@ -187,6 +187,7 @@ class CentroidTask(ViewsTask):
 
     stage = "centroids"
     title = "Learning to cluster the known kinds"
+    batch_setting = "episode_kinds"
 
     def __init__(self, network: Network, known: ImageSet, settings: Centroids, seed: int) -> None:
         assert known.labels is not None

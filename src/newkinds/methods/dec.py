@@ -22,6 +22,7 @@ from newkinds.methods.dtc.settings import Discover
 from newkinds.methods.dtc.task import ClusteringTask
 from newkinds.networks import Network, build_network
 from newkinds.networks.backbones import Encoder
+from newkinds.parallel.devices import to_device
 from newkinds.parallel.processes import from_writer
 from newkinds.randomness import one_thread, seeded_torch, uniforms
 from newkinds.settings import Optimiser
@@ -137,7 +138,7 @@ class AutoencoderTask(Task):
         if not self.noise:
             return x
         lost = uniforms(self.seed, "noise of the autoencoder", epoch, items, x[0].numel()) < self.noise
-        return torch.where(torch.from_numpy(lost).to(x.device).view(x.shape), self.autoencoder.encoder.mean, x)
+        return torch.where(to_device(lost, x.device).view(x.shape), self.autoencoder.encoder.mean, x)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the mean over pictures and inputs of (output - input)^2; nothing is set to 0 in these inputs."""

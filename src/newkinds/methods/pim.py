@@ -27,6 +27,7 @@ from newkinds.clustering.neighbours import directions
 from newkinds.errors import NumericsError
 from newkinds.methods.base import Method, Problem, Solution
 from newkinds.networks import Head, Model
+from newkinds.parallel.devices import finish_step, to_device
 from newkinds.parallel.processes import from_writer
 from newkinds.settings import Section
 
@@ -95,7 +96,7 @@ def pim(problem: Problem) -> Solution:
     weight = from_writer(lambda: _trained(problem, head))
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(weight))
-        embedding = head.embed(torch.from_numpy(problem.features).to(device))
+        embedding = head.embed(to_device(problem.features, device))
         p = head.log_p(embedding).exp()
     model = Model(problem.network, head).eval()
     return Solution(problem.assign(p.cpu().numpy()), embedding.cpu().numpy(), model=model, features=problem.features)
@@ -106,7 +107,7 @@ def _trained(problem: Problem, head: CosineHead) -> NDArray[np.float32]:
     chosen = problem.settings.section(Pim)
     turned = directions(problem.features).astype(np.float32)
     start = kmeans(turned, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts)
-    x = torch.from_numpy(turned).to(head.weight.device)
+    x = to_device(turned, head.weight.device)
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(start.centres))
     optimiser = torch.optim.Adam(head.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
@@ -120,6 +121,7 @@ def _trained(problem: Problem, head: CosineHead) -> NDArray[np.float32]:
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+            finish_step(x.device)
             bar.advance()
     return head.weight.detach().cpu().numpy()
 

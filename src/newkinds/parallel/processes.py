@@ -10,16 +10,20 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator, InitProcessGroupKwargs
+from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import imports
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import UsageError
+from newkinds.parallel.devices import OVERRIDE, pick_device
 
 T = TypeVar("T")
 
@@ -27,11 +31,36 @@ T = TypeVar("T")
 def make_accelerator(device: str | None = None) -> Accelerator:
     """Return the accelerator of this process, which joins the others that torchrun has started, if any.
 
-    A process that waits while another counts kinds or draws the page may wait long.
+    device: as in `pick_device`. A process has one at a time: accelerators that were made before move with it.
     """
+    chosen = pick_device(device)
+    if PartialState._shared_state and PartialState().device != chosen:
+        AcceleratorState._reset_state(reset_partial_state=True)  # otherwise the first device is kept for good
+    if find_spec("torch_xla"):  # accelerate takes XLA wherever that is installed, whatever is asked of it
+        imports._torch_xla_available = chosen.type == "xla"
+        imports.is_torch_xla_available.cache_clear()
+    if chosen.type in ("cuda", "xpu"):
+        getattr(torch, chosen.type).set_device(chosen)  # what processes gather goes through the current one
     # Work is shared among CPUs only when accelerate is told so.
-    cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.cuda.is_available()
-    return Accelerator(cpu=cpus, kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=1))])
+    cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and chosen.type == "cpu"
+    # A process that waits while another counts kinds or draws the page may wait long.
+    patience = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    with _variable(OVERRIDE, str(chosen)):
+        return Accelerator(cpu=cpus, kwargs_handlers=[patience])
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Let an environment variable have a value meanwhile."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def processes() -> int:

@@ -135,7 +135,7 @@ def _on_known(
     check_known(known)
     accelerator = make_accelerator(device)
     given = given_network(settings, known, weights, open_given(settings, weights))
-    settings = resolved(settings, known, given, accelerator.device.type != "cpu")
+    settings = resolved(settings, known, given, accelerator.device)
     data = {"known": about(known), "weights": digest_of_given(given, weights)}
     run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
     try:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Network, default_network
+from newkinds.parallel.devices import suited_precision
 from newkinds.pretrain.resolve import resolved_pretrain
 from newkinds.settings import CoreSettings
 
 
 def resolved(
-    settings: CoreSettings, known: ImageSet, weights: Network | None, accelerator: bool, takes_features: bool = True
+    settings: CoreSettings, known: ImageSet, weights: Network | None, device: torch.device, takes_features: bool = True
 ) -> CoreSettings:
     """Return settings without "auto", but for the number of kinds and what it takes to estimate it.
 
-    accelerator: whether anything faster than a CPU is at hand; only the width of the network depends on it.
+    device: where it is computed; the width of the network and the precision depend on it.
     takes_features: whether anything needs f's features; if not, nothing is trained for them.
     """
     changes: dict[str, Any] = {
         "images.size": known.size,
-        "network": _network(settings, known, weights, accelerator, takes_features),
+        "network": _network(settings, known, weights, device, takes_features),
         "network_size": _network_size(settings, known, weights),
+        "precision": suited_precision(settings.precision, device),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
     }
     for method in METHODS.values():
@@ -32,7 +36,7 @@ def resolved(
 
 
 def _network(
-    settings: CoreSettings, known: ImageSet, weights: Network | None, accelerator: bool, takes_features: bool
+    settings: CoreSettings, known: ImageSet, weights: Network | None, device: torch.device, takes_features: bool
 ) -> str:
     if weights is not None:
         if (weights.channels, weights.size) != (known.channels, known.size):
@@ -51,7 +55,7 @@ def _network(
     if name == "auto" and not takes_features and not known.is_embedding:
         return "pixels"
     if name == "auto":
-        return default_network(known.channels, known.size, known.is_embedding, accelerator)
+        return default_network(known.channels, known.size, known.is_embedding, device.type != "cpu")
     if known.is_embedding != (name == "identity"):
         what = "ready-made embeddings" if known.is_embedding else "pictures"
         raise UsageError(f"The network {name!r} does not take {what}.", hint="Leave --network out.")

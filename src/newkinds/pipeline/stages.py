@@ -20,7 +20,7 @@ from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
 from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
-from newkinds.networks import Foreign, Network
+from newkinds.networks import Foreign, Network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
 from newkinds.networks.sources import digest_of_given, given_network
 from newkinds.parallel.processes import is_writer, make_accelerator
@@ -70,8 +70,7 @@ class Pipeline:
         self.accelerator = make_accelerator(device)
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
-        fast = self.accelerator.device.type != "cpu"
-        self.settings = resolved(settings, known, self.weights, fast, takes_features)
+        self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
         self.trained, self.probes = self._split_known()
         data = {
             "known": about(known),
@@ -258,6 +257,7 @@ class Pipeline:
             if is_writer():
                 self.score_and_report(page)
             self.run.sync()
-            return read_discovery(self.run, self.settings.network)
+            own = self.settings.network if is_foreign(self.settings.network) else None
+            return read_discovery(self.run, own)
         finally:
             self.run.close()

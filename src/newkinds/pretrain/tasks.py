@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.features import apply, device_of
-from newkinds.images.augment import augment, policy
+from newkinds.images.augment import augment, policy, quarter_turned
 from newkinds.images.imageset import ImageSet, group_of, numbered
 from newkinds.networks import Network
+from newkinds.parallel.devices import to_device
 from newkinds.pretrain.losses import prototypical_loss, triplet_loss
 from newkinds.randomness import generator, seeded_torch
 from newkinds.settings import Pretrain
@@ -71,12 +72,9 @@ class KnownTask(Task):
         """Return an augmented view of each item, turned as its number says."""
         device = device_of(self.module)
         pictures, turns = items % len(self.kept), items // len(self.kept)
-        pixels = torch.from_numpy(self.images.pixels[self.kept[pictures]]).to(device)
+        pixels = to_device(self.images.pixels[self.kept[pictures]], device)
         views = augment(pixels, items, self.how, seed=self.seed, epoch=epoch)
-        for turn in np.unique(turns[turns > 0]):
-            turned = torch.from_numpy(turns == turn).to(device)
-            views[turned] = torch.rot90(views[turned], int(turn), dims=(2, 3))
-        return views
+        return views if self.turns == 1 else quarter_turned(views, turns)
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
         """Score f on the pictures kept back, and keep its weights if they are the best and asked for."""
@@ -145,7 +143,7 @@ class ClassifierTask(KnownTask):
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the cross-entropy of a batch's logits."""
-        labels = torch.from_numpy(self.labels(items)).to(outputs.device)
+        labels = to_device(self.labels(items), outputs.device)
         return {"loss": F.cross_entropy(outputs, labels, label_smoothing=self.settings.label_smoothing)}
 
     def score(self) -> float:
@@ -158,6 +156,7 @@ class EpisodeTask(KnownTask):
     """Batches of so many kinds with the same number of pictures of each, kind after kind."""
 
     measure = "few_shot_accuracy"
+    batch_setting = "episode_kinds"
 
     @property
     def each(self) -> int:
@@ -238,7 +237,7 @@ class TripletTask(EpisodeTask):
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the triplet loss of a batch."""
-        labels = torch.from_numpy(self.labels(items)).to(outputs.device)
+        labels = to_device(self.labels(items), outputs.device)
         return {"loss": triplet_loss(outputs, labels, self.settings.margin)}
 
 

@@ -23,6 +23,7 @@ from newkinds.methods.dtc.snapshots import Snapshots
 from newkinds.methods.dtc.targets import Targets
 from newkinds.methods.dtc.variants import VARIANTS
 from newkinds.networks import Model, Network, StudentHead
+from newkinds.parallel.devices import to_device
 from newkinds.randomness import uniforms
 from newkinds.settings import Optimiser
 from newkinds.start import Start
@@ -118,7 +119,7 @@ class ClusteringTask(Task):
         if self.images.is_embedding:
             return as_input(pixels, device)
         how = policy("none", self.images.size) if view == 0 and self.settings.first_view == "plain" else self.how
-        return augment(torch.from_numpy(pixels).to(device), items, how, seed=self.seed, epoch=epoch, view=view)
+        return augment(to_device(pixels, device), items, how, seed=self.seed, epoch=epoch, view=view)
 
     def _mixed_with(self, items: NDArray[np.int64], epoch: int) -> tuple[NDArray[np.int64], Tensor]:
         """Return which picture each is laid over, and its own share (B,), at least half."""

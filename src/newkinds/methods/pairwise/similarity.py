@@ -17,6 +17,7 @@ from newkinds.methods.auxiliary import ViewsTask, first_network, weights_of
 from newkinds.methods.base import KnownProblem, Problem, Tensors
 from newkinds.methods.pairwise.settings import Similarity
 from newkinds.networks import Network
+from newkinds.parallel.devices import to_device
 from newkinds.randomness import generator, seeded_torch
 from newkinds.training import Phase
 
@@ -85,6 +86,7 @@ class SimilarityTask(ViewsTask):
 
     stage = "similarity"
     title = "Learning which pictures are of one kind"
+    batch_setting = "episode_kinds"
 
     def __init__(self, module: SimilarityNetwork, known: ImageSet, settings: Similarity, seed: int) -> None:
         super().__init__(module, known, settings.augmentation, seed)
@@ -110,7 +112,7 @@ class SimilarityTask(ViewsTask):
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the cross-entropy, and the shares of equal and of different pairs that are told right."""
-        labels = torch.from_numpy(self.labels[items]).to(outputs.device)
+        labels = to_device(self.labels[items], outputs.device)
         same = labels[:, None] == labels
         logits: Tensor = self.head(outputs)
         right = (logits.argmax(dim=2) == same.long()).to(logits)

@@ -1,0 +1,131 @@
+"""Where networks are computed: which devices there are, and the few things that some of them want done differently."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from newkinds.errors import OutOfMemoryError, UsageError
+
+AUTO = "auto"
+OVERRIDE = "ACCELERATE_TORCH_DEVICE"  # accelerate's own variable: a device that is taken on trust
+# What torch says where it has no class of errors for it: MPS, the CPU's allocator, XLA.
+_NO_MEMORY = ("out of memory", "can't allocate memory", "resource_exhausted")
+
+
+def available_devices() -> list[str]:
+    """Return the names of the devices that torch can compute on here, the best first."""
+    found = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    found += [f"xpu:{number}" for number in range(torch.xpu.device_count())]
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    if not _has_xla():
+        return [*found, "cpu"]
+    # On a CPU, XLA is there to try things out: it compiles longer than it computes.
+    return [*found, "cpu", "xla"] if os.environ["PJRT_DEVICE"].upper() == "CPU" else [*found, "xla", "cpu"]
+
+
+def _has_xla() -> bool:
+    """Return whether torch_xla is installed, and told by PJRT_DEVICE what to compute on."""
+    return bool(os.environ.get("PJRT_DEVICE")) and importlib.util.find_spec("torch_xla") is not None
+
+
+def pick_device(asked: str | None = None) -> torch.device:
+    """Return the device that is asked for by its name ("cpu", "cuda", "cuda:1", "mps", "xla"), or the best there is.
+
+    asked: None or "auto" for the best. Of several processes on one machine's GPUs each gets a GPU of its own.
+    """
+    if asked is None and os.environ.get(OVERRIDE):
+        return torch.device(os.environ[OVERRIDE])
+    there = available_devices()
+    name = there[0].split(":")[0] if asked in (None, AUTO) else str(asked)
+    fitting = [one for one in there if name in (one, one.split(":")[0])]
+    if not fitting:
+        built = name.startswith("cuda") and torch.version.cuda is None
+        raise UsageError(
+            f"There is no device {name!r} here: torch {torch.__version__} can compute on {', '.join(there)}.",
+            hint="This torch was built without CUDA: install one with it, or name another device."
+            if built
+            else "Name one of these, or none to have the first.",
+        )
+    return _device(_own(fitting))
+
+
+def _own(fitting: list[str]) -> str:
+    """Return the device that this process takes of those that fit: a GPU of its own, the CPU together with others."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if ":" not in fitting[0] or processes == 1:
+        return fitting[0]
+    if processes > len(fitting):
+        raise UsageError(
+            f"{processes} processes on this machine cannot each have one of {', '.join(fitting)} to itself.",
+            hint=f"Start at most {len(fitting)} processes a machine, or ask for the device cpu.",
+        )
+    return fitting[int(os.environ.get("LOCAL_RANK", "0"))]
+
+
+def _device(name: str) -> torch.device:
+    if name == "xla":
+        device: torch.device = importlib.import_module("torch_xla").device()
+        return device
+    return torch.device(name)
+
+
+def suited_precision(precision: str, device: torch.device) -> str:
+    """Return the numbers that training computes with on a device; float64 is refused where it has none.
+
+    "auto" is bfloat16 on GPUs that multiply in it, which gain most from it, and float32 elsewhere.
+    """
+    if precision == AUTO:
+        return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    if precision == "float64" and device.type == "mps":
+        raise UsageError(
+            f"precision = 'float64' is not possible on {device}, which has no such numbers.",
+            hint="Use float32, or ask for the device cpu.",
+        )
+    return precision
+
+
+def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device; to CUDA it travels from pinned memory, while Python goes on."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def no_gradients(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context in which nothing is kept for gradients: inference mode, or what comes nearest on XLA."""
+    return torch.no_grad() if device.type == "xla" else torch.inference_mode()
+
+
+def finish_step(device: torch.device) -> None:
+    """Let a device that only takes notes of what it is to compute do so; all others have done it already."""
+    if device.type == "xla":
+        importlib.import_module("torch_xla").sync()
+
+
+@contextmanager
+def explained_memory(what: str, *settings: str) -> Iterator[None]:
+    """Turn the error of a device that runs out of memory into one that says for what, and which settings to lower."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.cuda.OutOfMemoryError) and not any(
+            sign in str(error).lower() for sign in _NO_MEMORY
+        ):
+            raise
+        lower = ", ".join((*settings, "images.size or network_size"))
+        raise OutOfMemoryError(
+            f"There is not enough memory for {what}: {str(error).splitlines()[0]}",
+            hint=f"Lower {lower}, or name a narrower --network, such as one whose name ends in -half or -slim.",
+        ) from error
