@@ -18,20 +18,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds import api
+from newkinds.configure import Settings
 from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.base import Material
+from newkinds.methods.base import Problem
 from newkinds.methods.dtc import VARIANTS, cluster
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Network, build_network
-from newkinds.networks.files import from_bytes
 from newkinds.parallel.processes import make_accelerator
-from newkinds.pretrain import pretrain
+from newkinds.pretrain.pretraining import pretrain
 from newkinds.pretrain.tasks import TASKS
 from newkinds.randomness import one_thread
+from newkinds.report.run import report_data
 from newkinds.runs import RunFolder
-from newkinds.runs.results import report_data
-from newkinds.settings import Pretrain, Settings
+from newkinds.settings import Pretrain
+from newkinds.tensors import from_bytes
 from newkinds.training import Record
 from second_device import SECOND, convolutions, running_on
 
@@ -43,7 +44,7 @@ Arrays = dict[str, NDArray[Any]]
 SETTINGS: dict[str, Any] = {
     "network": NETWORK,
     "pretrain": {"epochs": 1, "batch_size": 16, "support": 2, "query": 2, "quarter_turns": True, "keep": "best"},
-    "discover": {"warmup_epochs": 1, "epochs": 1, "batch_size": 8, "moments": 3},
+    "discover": {"warmup_epochs": 1, "epochs": 1, "batch_size": 8, "snapshots": 3},
     "dec": {"widths": (20, 5), "autoencoder_epochs": 1, "epochs": 1, "batch_size": 8},
     "similarity": {"epochs": 1, "episode_kinds": 2, "each": 4},
     "pairs": {"epochs": 1, "batch_size": 8},
@@ -170,7 +171,12 @@ def test_dtc(changes: dict[str, Any], device: str) -> None:
             assert found.choice.kept == "best"
             assert found.last is not None
             weights(found.last)
-        return {**weights(found.network), "p": found.probabilities, "embedding": found.embedding, "q": looked[-1].q}
+        return {
+            **weights(found.model),
+            "p": found.assignment.probabilities,
+            "embedding": found.embedding,
+            "q": looked[-1].q,
+        }
 
     check(stage, device)
 
@@ -204,8 +210,8 @@ def test_going_on_from_a_checkpoint(optimiser: str, device: str) -> None:
         assert len(rest.kept) == 1
         again = run(checkpoints=rest)
         if device == "second":
-            assert (found.probabilities == again.probabilities).all()
-        return {"p": again.probabilities}
+            assert (found.assignment.probabilities == again.assignment.probabilities).all()
+        return {"p": again.assignment.probabilities}
 
     check(stage, device)
 
@@ -214,7 +220,7 @@ def by_method(name: str, changes: dict[str, Any]) -> Arrays:
     """Return what a method finds, and what its network says of the known pictures."""
     network = f()
     features = extract_features(network, UNSORTED)
-    material = Material(
+    problem = Problem(
         network,
         KNOWN,
         settings(**changes),
@@ -223,11 +229,11 @@ def by_method(name: str, changes: dict[str, Any]) -> Arrays:
         features=features,
         accelerator=make_accelerator(),
     )
-    found = METHODS[name].run(material)
-    answer = {"p": found.probabilities, "embedding": found.embedding}
-    if found.network is None:
+    found = METHODS[name].run(problem)
+    answer = {"p": found.assignment.probabilities, "embedding": found.embedding}
+    if found.model is None:
         return answer
-    return {**answer, "of others": apply(found.network, KNOWN), **weights(found.network)}
+    return {**answer, "of others": apply(found.model, KNOWN), **weights(found.model)}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -257,7 +263,9 @@ def test_a_run_to_its_end(kinds: int | str, device: str, tmp_path: Path) -> None
         out = tmp_path / make_accelerator().device.type
         page = kinds == "auto"
         found = api.discover(KNOWN, UNSORTED, out=out, kinds=kinds, settings=SETTINGS, truth="folders", page=page)
-        return {"p": found.probabilities}
+        near = report_data(RunFolder.open(out), UNSORTED).nearest_known
+        assert near is not None
+        return {"p": found.probabilities, "known": near.known_distances, "new": near.new_distances}
 
     check(stage, device)
 
@@ -284,16 +292,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("device", DEVICES)
 def test_predict(device: str, finished: Path) -> None:
     def stage() -> Arrays:
-        return {"p": api.predict_images(finished, KNOWN).probabilities}
-
-    check(stage, device)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_nearest_known_kinds_of_the_page(device: str, finished: Path) -> None:
-    def stage() -> Arrays:
-        near = report_data(RunFolder.open(finished), UNSORTED).nearest_known
-        assert near is not None
-        return {"known": near.known_distances, "new": near.new_distances}
+        return {"p": api.predict(finished, KNOWN).probabilities}
 
     check(stage, device)

@@ -1,4 +1,4 @@
-"""Run the demo's pipeline on another device and on the CPU: python benchmarks/second_device.py [--device xla].
+"""Run the demo's pipeline on another device and on the CPU: python benchmarks/study.py second_device [--device xla].
 
 Pretraining, features, the start, DTC-Pi and `predict` on the digits, in few large batches, on each of the two devices
 in a process of its own; prints what came out side by side. XLA computes on a CPU as well, so that there is a second
@@ -6,7 +6,7 @@ device wherever torch_xla can be installed:
 
     python3 -m venv venv-xla
     venv-xla/bin/pip install torch==2.9.0 torch_xla==2.9.0 .
-    PJRT_DEVICE=CPU venv-xla/bin/python benchmarks/second_device.py --device xla
+    PJRT_DEVICE=CPU venv-xla/bin/python benchmarks/study.py second_device --device xla
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def discovered(variant: str, mixed: bool) -> Arrays:
     records: list[dict[str, Any]] = []
     images = digits().select(np.arange(63))
     found = cluster(network, images, 3, settings, accelerator=make_accelerator(), log=records.append)
-    return {"p": found.probabilities, "loss": np.array([record["loss"] for record in records])}
+    return {"p": found.assignment.probabilities, "loss": np.array([record["loss"] for record in records])}
 
 
 def normalised(make: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Arrays:

@@ -18,14 +18,14 @@ from newkinds.networks import Network, build_network
 from newkinds.parallel import devices
 from newkinds.parallel.devices import (
     available_devices,
-    check_precision,
     explained_memory,
     finish_step,
     pick_device,
+    suited_precision,
     to_device,
 )
 from newkinds.parallel.processes import make_accelerator
-from newkinds.pretrain import pretrain
+from newkinds.pretrain.pretraining import pretrain
 from newkinds.settings import Pretrain
 from second_device import SECOND, running_on
 
@@ -129,9 +129,9 @@ def test_a_second_accelerator_does_not_keep_the_device_of_the_first() -> None:
 def test_float64_is_refused_where_there_is_none(precision: str, device: str) -> None:
     if (precision, device) == ("float64", "mps"):
         with pytest.raises(UsageError, match="not possible on mps"):
-            check_precision(precision, torch.device(device))
+            suited_precision(precision, torch.device(device))
     else:
-        check_precision(precision, torch.device(device))
+        assert suited_precision(precision, torch.device(device)) == precision
 
 
 # What goes there
@@ -240,3 +240,11 @@ def test_features_without_enough_memory(monkeypatch: pytest.MonkeyPatch) -> None
         OutOfMemoryError, match=r"a network on 16 pictures: .* Lower images\.size or network_size, or name"
     ):
         extract_features(build_network("vgg6-4-2-slim", 1, 8, seed=0), KNOWN)
+
+
+def test_the_precision_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device in ("cpu", "mps"):
+        assert suited_precision("auto", torch.device(device)) == "float32"
+    for multiplies, precision in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda multiplies=multiplies: multiplies)
+        assert suited_precision("auto", torch.device("cuda:0")) == precision
