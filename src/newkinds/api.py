@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def discover(
     network: str | None = None,
     seed: int | None = None,
     truth: str | Path | None = None,
-    weights: str | Path | None = None,
+    weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
@@ -70,7 +71,8 @@ def discover(
     kinds: the number of new kinds, or "auto" to estimate it. method: a name from `newkinds methods`, default "dtc",
     whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, or
     `module:function`; the last two are trained already.
-    weights: a network.safetensors to start from instead of pretraining, or a state dict of the network named.
+    weights: a network.safetensors (or what `load_network` returned) to start from instead of pretraining, or a state
+    dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
     truth: "folders" (or labels, where the unsorted pictures have them) or a CSV file, for scores only.
     settings: a TOML file, nested values, or `Settings`.
@@ -95,7 +97,7 @@ def pretrain(
     seed: int | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
-    weights: str | Path | None = None,
+    weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     device: str | None = None,
     progress: Progress | None = None,
@@ -118,7 +120,7 @@ def prepare(
     name: str,
     *,
     out: str | Path,
-    weights: str | Path | None = None,
+    weights: str | PathLike[str] | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     data: str | Path | None = None,
     device: str | None = None,
@@ -143,7 +145,7 @@ def count(
     out: str | Path,
     network: str | None = None,
     seed: int | None = None,
-    weights: str | Path | None = None,
+    weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
@@ -239,15 +241,15 @@ def _pipeline(
     out: str | Path,
     settings: CoreSettings,
     truth: str | Path | None,
-    weights: str | Path | None,
+    weights: str | PathLike[str] | None,
     data: str | Path | None,
     device: str | None,
     progress: Progress,
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
-    weights = None if weights is None else Path(weights)
-    foreign = open_given(settings, weights)
+    file = None if weights is None else Path(weights)
+    foreign = open_given(settings, file)
     shape = _shape(settings, foreign, progress)
     pair = open_pair(
         named(known, labelled=True, data=data, **shape) or known,
@@ -260,7 +262,7 @@ def _pipeline(
         *pair,
         Path(out),
         settings,
-        weights=weights,
+        weights=file,
         foreign=foreign,
         auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
         truth=truth,

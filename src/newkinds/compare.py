@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def compare(
     kinds: int | str | None = None,
     seeds: int = 3,
     truth: str | Path | None = None,
-    weights: str | Path | None = None,
+    weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     settings: CoreSettings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
@@ -169,7 +170,7 @@ def _run(
     method: str,
     seed: int,
     settings: CoreSettings,
-    weights: str | Path | None,
+    weights: str | PathLike[str] | None,
     options: dict[str, Any],
 ) -> None:
     """Run one method with one seed, unless that is done, and write down what it cost."""
