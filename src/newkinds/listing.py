@@ -51,8 +51,8 @@ def presets(name: str | None = None) -> dict[str, str] | str:
 def settings(name: str | None = None, *, all: bool = False) -> str:
     """Return settings as TOML that `settings=` takes, with what each does, its valid values and its default.
 
-    name: one setting or section, such as "discover.evenness", "evenness" or "discover". all: every one of them, not only
-    the everyday ones.
+    name: one setting or section, such as "discover.evenness", "evenness" or "discover". all: every one of them, not
+    only the everyday ones.
     """
     from newkinds.configure import Settings
     from newkinds.settings.words import shown
