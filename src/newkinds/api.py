@@ -77,7 +77,7 @@ def discover(
         kinds: the number of new kinds, or "auto" to estimate it.
         method: a name from `newkinds methods`; default "dtc".
         variant: of dtc: "baseline", "pi", "te" or "tep".
-        network: f: a name from `newkinds networks`, `timm:NAME`, or `module:function`; the last two are trained already.
+        network: f: a name from `newkinds networks`, or `timm:NAME` or `module:function`, which are trained already.
         seed: what all randomness is derived from; default 0.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
