@@ -1,0 +1,241 @@
+"""Transfer: what the known kinds teach about the features of a frozen backbone.
+
+The known kinds say in which directions pictures of one kind differ. Features x, at length 1, become
+
+    z = A (x - m) / |A (x - m)|
+
+where m is the mean of the known pictures and A is made of two parts. *Whitening* divides by the pooled covariance W of
+the known kinds about their own means, shrunk towards a sphere, so that what varies inside kinds counts less; all
+directions are kept (but for a PCA that drops those of no variance to speak of). The *projection* is a linear map that
+starts as the identity and learns, for a few steps, to bring pictures of a known kind near their prototype. How many
+steps, and whether to transfer at all, is chosen on known kinds that neither part has seen: never on the heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from newkinds.clustering.neighbours import directions, nearest_by_direction
+from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator, one_thread
+from newkinds.settings.transfer import Transfer as TransferSettings
+
+NEIGHBOURS = 10  # pictures around a hidden one, of which those of its kind are counted
+FEWEST_KINDS, FEWEST_PICTURES = 4, 8  # known kinds, and pictures more than kinds, without which nothing can be learnt
+CLEARLY = 1.0  # standard errors by which a way must be better than a simpler one
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A linear map of features, and what was found about the ways to make one.
+
+    mean: m, float32 (d,). matrix: A transposed, float32 (d, w). tried: for each way, the mean share of a hidden
+    picture's neighbours that are of its kind and its standard error over the folds. chosen: which of them it is.
+    """
+
+    mean: NDArray[np.float32]
+    matrix: NDArray[np.float32]
+    chosen: str
+    tried: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return features (N, d) of the backbone, transferred: float32 (N, w), of length 1."""
+        moved: NDArray[np.float32] = (directions(features) - self.mean) @ self.matrix.astype(np.float64)
+        return directions(moved).astype(np.float32)
+
+
+def learn_transfer(
+    features: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    settings: TransferSettings,
+    *,
+    seed: int = 0,
+    progress: Progress = QUIET,
+) -> Transfer:
+    """Return the transfer that the known kinds choose among the ways that the settings allow.
+
+    features: of the known pictures, float32 (N, d); several rows may be views of one picture. labels: int64 (N,).
+    """
+    ways = _ways(settings)
+    if len(ways) > 1 and not _enough(labels):
+        ways = ways[:1]
+    mean, basis = principal(directions(features), settings.dimensions)
+    reduced = (directions(features) - mean) @ basis
+    shares: dict[str, list[float]] = {way: [] for way in ways}
+    folds = _folds(labels, settings.folds, seed) if len(ways) > 1 else []
+    with progress.step("What the known kinds teach about features", len(folds)) as bar:
+        for number, hidden in enumerate(folds):
+            kept = ~np.isin(labels, hidden)
+            found = _matrices(reduced[kept], labels[kept], settings, ways, seed, number)
+            for way in ways:
+                shares[way].append(share_of_kind(reduced[~kept] @ found[way], labels[~kept]))
+            bar.advance()
+    chosen = choose(shares) if folds else ways[0]
+    if chosen == "none":
+        width = features.shape[1]
+        mean, matrix = np.zeros(width), np.eye(width)
+    else:
+        matrix = basis @ _matrices(reduced, labels, settings, [chosen], seed, -1)[chosen]
+    tried = {way: (float(np.mean(s)), float(np.std(s, ddof=1) / np.sqrt(len(s)))) for way, s in shares.items() if s}
+    return Transfer(mean.astype(np.float32), matrix.astype(np.float32), chosen, tried)
+
+
+def choose(shares: Mapping[str, Sequence[float]]) -> str:
+    """Return the best way, unless a simpler one, named before it, is as good to within the error of their difference.
+
+    shares: for each way, simplest first, a number for each fold, of which more is better.
+    """
+    ways = list(shares)
+    best = max(ways, key=lambda way: float(np.mean(shares[way])))
+    for way in ways[: ways.index(best)]:
+        lead = np.subtract(shares[best], shares[way])
+        if lead.mean() <= CLEARLY * lead.std(ddof=1) / np.sqrt(len(lead)):
+            return way
+    return best
+
+
+def share_of_kind(features: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Return the mean share of each picture's nearest neighbours, itself left out, that are of its kind."""
+    near = nearest_by_direction(features, NEIGHBOURS + 1)
+    same = labels[near] == labels[:, None]
+    return float((same.sum(axis=1) - 1).mean() / (near.shape[1] - 1))
+
+
+def _ways(settings: TransferSettings) -> list[str]:
+    """Return the names of the ways to try, simplest first."""
+    if settings.kind != "auto":
+        return [settings.kind] if settings.kind != "project" else [f"project-{max(settings.steps)}"]
+    return ["none", "whiten", *(f"project-{steps}" for steps in settings.steps)]
+
+
+def _steps(way: str) -> int:
+    return int(way.partition("-")[2] or 0)
+
+
+def _enough(labels: NDArray[np.int64]) -> bool:
+    counts = np.bincount(labels)
+    return np.count_nonzero(counts) >= FEWEST_KINDS and len(labels) >= np.count_nonzero(counts) + FEWEST_PICTURES
+
+
+def _folds(labels: NDArray[np.int64], number: int, seed: int) -> list[NDArray[np.int64]]:
+    """Return sets of kinds to hide, each about a third of all and at least two."""
+    kinds = np.unique(labels)
+    size = max(2, len(kinds) // 3)
+    return [generator(seed, "hidden kinds of the transfer", fold).permutation(kinds)[:size] for fold in range(number)]
+
+
+def principal(features: NDArray[np.float64], dimensions: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean (d,) and the first principal components (d, w), w at most `dimensions`, by the covariance."""
+    with one_thread():
+        mean = features.mean(axis=0)
+        centred = features - mean
+        values, vectors = np.linalg.eigh(centred.T @ centred / len(features))
+        kept = min(dimensions, len(features) - 1, int((values > values[-1] * 1e-10).sum()))
+        return mean, vectors[:, ::-1][:, : max(1, kept)]
+
+
+def _matrices(
+    reduced: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    settings: TransferSettings,
+    ways: Sequence[str],
+    seed: int,
+    fold: int,
+) -> dict[str, NDArray[np.float64]]:
+    """Return for each way the matrix (w, w) that it puts behind the principal components (N, w)."""
+    whitener = whitening(reduced, labels, settings.shrinkage)
+    found = {"none": np.eye(reduced.shape[1]), "whiten": whitener}
+    steps = [_steps(way) for way in ways if _steps(way)]
+    if steps:
+        whitened = directions(reduced @ whitener).astype(np.float32)
+        for number, matrix in projections(whitened, labels, settings, steps, seed, fold).items():
+            found[f"project-{number}"] = whitener @ matrix.astype(np.float64)
+    return found
+
+
+def whitening(features: NDArray[np.float64], labels: NDArray[np.int64], shrinkage: float) -> NDArray[np.float64]:
+    """Return the matrix (w, w) after which features (N, w) vary alike in all directions inside kinds.
+
+    W = the pooled covariance about the kinds' means, W <- (1 - s) W + s (tr W / w) I, and the matrix is W^-1/2 up to a
+    rotation.
+    """
+    with one_thread():
+        kinds, place = np.unique(labels, return_inverse=True)
+        inside = features - _means(features, labels)[place]
+        covariance = inside.T @ inside / max(1, len(inside) - len(kinds))
+        width = len(covariance)
+        covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / width * np.eye(width)
+        values, vectors = np.linalg.eigh(covariance)
+        least = max(float(values[-1]) * 1e-12, 1e-300)
+        whitener: NDArray[np.float64] = vectors / np.sqrt(np.maximum(values, least))
+        return whitener
+
+
+def _means(features: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the mean of each kind that is there, in the order of their numbers."""
+    kinds, place = np.unique(labels, return_inverse=True)
+    total = np.zeros((len(kinds), features.shape[1]))
+    np.add.at(total, place, features)
+    return total / np.bincount(place)[:, None]
+
+
+def projections(
+    features: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    settings: TransferSettings,
+    wanted: Sequence[int],
+    seed: int,
+    fold: int,
+) -> dict[int, NDArray[np.float32]]:
+    """Return the matrix (w, w) after each number of steps that is wanted, from the identity on."""
+    kept: dict[int, NDArray[np.float32]] = {}
+    x, width = torch.from_numpy(features), features.shape[1]
+    members = [np.flatnonzero(labels == kind) for kind in np.unique(labels)]
+    members = [one for one in members if len(one) > 1]  # a prototype needs another picture
+    with one_thread():
+        matrix = torch.eye(width, requires_grad=True)
+        optimiser = torch.optim.Adam([matrix], lr=settings.learning_rate)
+        for step in range(max(wanted)):
+            random = generator(seed, "projection", fold, step)
+            kinds = random.permutation(len(members))[: settings.episode_kinds]
+            drawn = [random.permutation(members[kind])[: settings.each] for kind in kinds]
+            own = torch.from_numpy(np.repeat(np.arange(len(drawn)), [len(one) for one in drawn]))
+            loss = leave_one_out_loss(x[torch.from_numpy(np.concatenate(drawn))] @ matrix, own, settings.temperature)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            if step + 1 in wanted:
+                kept[step + 1] = matrix.detach().numpy().copy()
+    return kept
+
+
+def leave_one_out_loss(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Return the cross-entropy of naming each picture by the nearest prototype, its own made without the picture.
+
+    embeddings: float (B, w), brought to length 1 here. labels: int64 (B,), 0 to W - 1, each at least twice.
+    """
+    z = F.normalize(embeddings, dim=1)
+    sums = z.new_zeros(int(labels.max()) + 1, z.shape[1]).index_add(0, labels, z)
+    logits = z @ F.normalize(sums, dim=1).T
+    own = (z * F.normalize(sums[labels] - z, dim=1)).sum(dim=1)
+    return F.cross_entropy(logits.scatter(1, labels[:, None], own[:, None]) / temperature, labels)
+
+
+def to_tensors(transfer: Transfer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return a transfer as tensors and words, as files keep it."""
+    tensors = {"mean": torch.from_numpy(transfer.mean), "matrix": torch.from_numpy(transfer.matrix)}
+    return tensors, {"chosen": transfer.chosen, "tried": {way: list(told) for way, told in transfer.tried.items()}}
+
+
+def from_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Transfer:
+    """Take back what `to_tensors` gave."""
+    tried = {way: (float(mean), float(error)) for way, (mean, error) in about["tried"].items()}
+    return Transfer(tensors["mean"].numpy(), tensors["matrix"].numpy(), str(about["chosen"]), tried)
