@@ -17,8 +17,8 @@ from newkinds.methods.base import KnownProblem, Tensors
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import UNTRAINED, Network
 from newkinds.networks.files import network_from_bytes, network_to_bytes
-from newkinds.networks.sources import digest_of_given, given_network, open_given
 from newkinds.parallel.processes import make_accelerator
+from newkinds.pipeline.backbone import open_pretrained, pretrained_digest, pretrained_network
 from newkinds.pipeline.resolve import resolved
 from newkinds.pretrain.pretraining import pretrain
 from newkinds.pretrain.resolve import why_loss
@@ -28,7 +28,7 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, read_bytes, to_bytes
 
 
-def pretrained(
+def network_of_run(
     run: RunFolder,
     known: ImageSet,
     settings: CoreSettings,
@@ -89,7 +89,7 @@ def pretrain_run(
     """
     with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
         start = None if weights is None else given
-        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
+        network_of_run(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
         run.checkpoints().clear()
         return run.path / names.NETWORK
 
@@ -111,7 +111,7 @@ def auxiliary_run(
         if given is not None and not run.has(names.NETWORK):
             run.put(names.NETWORK, network_to_bytes(given))
             run.sync()
-        network = pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
+        network = network_of_run(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
         file = names.auxiliary(name)
         if not run.has(file):
             checkpoints = run.checkpoints()
@@ -134,9 +134,9 @@ def _on_known(
     """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
     check_known(known)
     accelerator = make_accelerator(device)
-    given = given_network(settings, known, weights, open_given(settings, weights))
+    given = pretrained_network(settings, known, weights, open_pretrained(settings, weights))
     settings = resolved(settings, known, given, accelerator.device)
-    data = {"known": about(known), "weights": digest_of_given(given, weights)}
+    data = {"known": about(known), "weights": pretrained_digest(given, weights)}
     run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
     try:
         torch.set_num_threads(run.threads)

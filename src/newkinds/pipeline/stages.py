@@ -22,9 +22,9 @@ from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
-from newkinds.networks.sources import digest_of_given, given_network
 from newkinds.parallel.processes import is_writer, make_accelerator
-from newkinds.pipeline.pretraining import about, pretrained, read_auxiliary
+from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
+from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
 from newkinds.pipeline.resolve import resolved
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
@@ -66,7 +66,7 @@ class Pipeline:
         self.unsorted = unsorted
         self.progress = progress
         self.truth = None if truth is None else read_truth(truth, unsorted)
-        self.weights = given_network(settings, known, weights, foreign)
+        self.weights = pretrained_network(settings, known, weights, foreign)
         self.accelerator = make_accelerator(device)
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
@@ -75,7 +75,7 @@ class Pipeline:
         data = {
             "known": about(known),
             "unsorted": about(unsorted),
-            "weights": digest_of_given(self.weights, weights),
+            "weights": pretrained_digest(self.weights, weights),
         }
         files = auxiliary or {}
         self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
@@ -106,7 +106,7 @@ class Pipeline:
             self.run.put(names.NETWORK, network_to_bytes(self.weights))
             self.run.sync()
         why = why_loss(self.settings.pretrain, self.known)
-        return pretrained(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
+        return network_of_run(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
     def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
         """Return f's features of the "unsorted" pictures or of the "probes": made, or read and hashed, once."""
