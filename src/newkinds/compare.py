@@ -73,7 +73,7 @@ def compare(
     unsorted: Source,
     *,
     out: str | Path,
-    methods: Sequence[str] = COMPARED,
+    methods: Sequence[str] | None = None,
     kinds: int | str | None = None,
     seeds: int = 3,
     truth: str | Path | None = None,
@@ -87,11 +87,13 @@ def compare(
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
 
-    out: a folder; f is in `f`, what methods learn from the known kinds beside it in a folder of its own, every run in
-    METHOD-SEED. The same call again goes on: what is finished is not repeated. seeds: how many, from 0; f and the like
-    are of the settings' seed. jobs: runs side by side; backend: what spreads them, one of joblib's by name. The other
-    arguments are those of `discover`.
+    out: a folder; f is in `f`, the auxiliary networks of methods in a folder each beside it, every run in
+    METHOD-SEED. The same call again continues: what is finished is not repeated. methods: names from `newkinds
+    methods`, default: a few of them. seeds: how many, from 0; f and the auxiliary networks are trained with the
+    settings' seed. jobs: runs side by side; backend: the joblib backend that runs them, by name. The other arguments
+    are those of `discover`.
     """
+    methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {} if kinds is None else {"kinds": kinds})

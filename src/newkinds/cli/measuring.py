@@ -35,8 +35,8 @@ def compare(
     unsorted: Unsorted,
     folder: Out,
     methods: Annotated[
-        str, typer.Option(help="Names from `newkinds methods`, with commas, or all.")
-    ] = "kmeans,lsc,mcl,dtc",
+        str | None, typer.Option(help="Names from `newkinds methods`, with commas, or all; default: a few of them.")
+    ] = None,
     kinds: Kinds = None,
     seeds: Annotated[int, typer.Option(help="How many runs of each method.")] = 3,
     truth: Truth = None,
@@ -57,7 +57,7 @@ def compare(
         known,
         unsorted,
         out=folder,
-        methods=list(nk.methods()) if methods == "all" else methods.split(","),
+        methods=list(nk.methods()) if methods == "all" else methods and methods.split(","),
         seeds=seeds,
         truth=truth,
         weights=weights,

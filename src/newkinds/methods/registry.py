@@ -26,4 +26,4 @@ AUXILIARIES: dict[str, Auxiliary] = {
     method.auxiliary.name: method.auxiliary for method in METHODS.values() if method.auxiliary is not None
 }
 HEADS: dict[str, type[Head]] = {head.name: head for method in METHODS.values() for head in method.heads}
-COMPARED = ("kmeans", "lsc", "mcl", DEFAULT)  # what `compare` takes where nobody says
+COMPARED = ("kmeans", "lsc", "mcl", DEFAULT)  # what `compare` runs by default
