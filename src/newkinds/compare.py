@@ -57,7 +57,7 @@ class Comparison:
     @property
     def page(self) -> Path:
         """The report."""
-        return self.path / "report" / "index.html"
+        return self.path / names.PAGE
 
     def table(self) -> bytes:
         """Return the rows as CSV."""
@@ -130,7 +130,9 @@ def compare(
     write_atomic(folder / "table.csv", found.table())
     shown = RunFolder.open(folder / f"{DEFAULT if DEFAULT in methods else methods[0]}-0")
     page = report_data(shown, unsorted_of(shown, data, progress, unsorted))
-    write_report(replace(page, title=folder.resolve().name, comparison=values), folder / "report", progress=progress)
+    write_report(
+        replace(page, title=folder.resolve().name, comparison=values), folder / names.REPORT, progress=progress
+    )
     return found
 
 

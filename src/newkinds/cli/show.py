@@ -76,9 +76,10 @@ def show_scores(found: Scores, baseline: Scores) -> None:
 def show_count(count: Mapping[str, Any], folder: Path) -> None:
     """Print the number of new kinds and how sure it is; folder: the run folder, which has the curves."""
     from newkinds.count import in_words
+    from newkinds.runs import names
 
     out.print(in_words(count), markup=False)
-    out.print(f"Curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+    out.print(f"Curves in {folder / names.COUNT} and {folder / names.COUNT_PLOT}", markup=False)
 
 
 def show_comparison(found: Comparison) -> None:
@@ -104,7 +105,9 @@ def _table(*titles: str) -> Table:
 
 
 def _show_files(found: Discovery) -> None:
-    out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
+    from newkinds.runs import names
+
+    out.print(f"kinds   {found.path / names.KINDS}\nreport  {found.path / names.PAGE}", markup=False)
 
 
 def _acc(scores: Scores | None) -> str:
