@@ -16,7 +16,17 @@ from newkinds.images.imageset import ImageSet
 from newkinds.images.store import LARGEST
 from newkinds.progress import QUIET, Progress
 
-DATASETS: dict[str, Dataset] = {one.name: one for one in (DIGITS, OMNIGLOT, DATASET10, DATASET100, SVHN, IMAGENET)}
+DATASETS: dict[str, Dataset] = {
+    one.name: one
+    for one in (
+        DIGITS,
+        OMNIGLOT,
+        DATASET10,
+        DATASET100,
+        SVHN,
+        IMAGENET,
+    )
+}
 
 
 def named(
