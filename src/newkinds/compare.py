@@ -1,4 +1,4 @@
-"""Several methods on the same pictures, one f for all of them: a table, and where they agree."""
+"""Comparison of several methods on the same pictures and the same f: a table, and how far they agree."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SCORES = ("acc", "nmi_geometric", "ari")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What several methods found.
+    """The result of a comparison.
 
     path: the folder. methods: a row for each, with the mean and the standard deviation over the seeds of every score
     (where the truth is known), of the number of kinds, of seconds and of megabytes. agreement: how far two methods
     agree, the share of pictures that both put into the same kinds, matched one to one; mean over the seeds, (M, M).
-    learnt: what was learnt from the known kinds once, for every method and seed that takes it, and the seconds that it
-    took; None where it was interrupted, and so not measured.
+    learnt: f and the auxiliary networks, which are trained once for all methods and seeds, with the seconds that each
+    took; None where training was interrupted, and so not timed.
     """
 
     path: Path
@@ -150,7 +150,7 @@ def _check(methods: Sequence[str], seeds: int, jobs: int, backend: str) -> None:
 
 
 def _claim(folder: Path, asked: dict[str, Any]) -> None:
-    """Make the folder, or refuse one that is of something else."""
+    """Make the folder, or refuse one that holds something else."""
     RunFolder.check_writable(folder)
     file = folder / ASKED
     if file.exists():
@@ -176,7 +176,7 @@ def _run(
     weights: str | Path | None,
     options: dict[str, Any],
 ) -> None:
-    """Run one method with one seed, unless that is done, and write down what it cost."""
+    """Run one method with one seed, unless that is done, and record what it cost."""
     if (folder / COST).exists():
         return
     chosen = settings.with_changes({"method": method, "seed": seed})
@@ -198,7 +198,7 @@ def _run(
 
 @contextmanager
 def _measured(folder: Path) -> Iterator[None]:
-    """Write down in a folder what it cost to make it: the time only where it was made without an interruption."""
+    """Record in a folder what making it cost; the time only if that was not interrupted."""
     begun, started, peak = folder.exists(), time.monotonic(), PeakMemory()
     yield
     if not (folder / COST).exists():
@@ -213,7 +213,7 @@ def _auxiliaries(methods: Sequence[str]) -> list[str]:
 
 
 def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
-    """Read the runs and put them side by side."""
+    """Read the runs and tabulate them."""
     labels: dict[str, list[Any]] = {}
     rows = []
     for name in methods:

@@ -1,4 +1,4 @@
-"""The whole pipeline on the handwritten digits that come with scikit-learn."""
+"""The demo: the whole pipeline on the handwritten digits that come with scikit-learn."""
 
 from __future__ import annotations
 
