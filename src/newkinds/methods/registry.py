@@ -1,4 +1,4 @@
-"""Every method by name: one line each. A method brings everything else with it, see `base.py`."""
+"""The registry of methods: one line each. A method brings everything else with it, see `base.py`."""
 
 from __future__ import annotations
 
