@@ -148,9 +148,9 @@ class Solution:
     """The result of a method.
 
     assignment: of the unsorted pictures. embedding: float32 (N, w), the space of the kinds, for the map. model: for the
-    kinds of other pictures; None if the method has none. features: of the unsorted pictures under the model's f, float32
-    (N, d), if there is a model. choice: which state of the training it is. last: the model of the last epoch, if another
-    one was kept.
+    kinds of other pictures; None if the method has none. features: of the unsorted pictures under the model's f,
+    float32 (N, d), if there is a model. choice: which state of the training it is. last: the model of the last epoch,
+    if another one was kept.
     """
 
     assignment: Assignment

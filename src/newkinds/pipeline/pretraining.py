@@ -1,4 +1,4 @@
-"""What is learnt from the known kinds alone: f, and the auxiliary networks of methods."""
+"""Training on the known kinds alone: f, and the auxiliary networks of methods."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def network_of_run(
     progress: Progress = QUIET,
     start: Network | None = None,
 ) -> Network:
-    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words.
+    """Return the network of a run, after training it on `known` if it is not there yet.
 
-    start: what its training goes on from.
+    why: the reason for its loss, in words. start: a network to continue training from.
     """
     if not run.has(names.NETWORK):
         if settings.network not in UNTRAINED:
@@ -83,9 +83,9 @@ def pretrain_run(
     progress: Progress = QUIET,
     device: str | None = None,
 ) -> Path:
-    """Train f on the known kinds in a run folder of its own, and return the file of its weights.
+    """Train f on the known kinds in its own run folder, and return the file of its weights.
 
-    weights: a file of f that goes on learning.
+    weights: the file of a network to continue training from.
     """
     with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
         start = None if weights is None else given
@@ -103,9 +103,9 @@ def auxiliary_run(
     progress: Progress = QUIET,
     device: str | None = None,
 ) -> Path:
-    """Learn an auxiliary network from the known kinds in a run folder of its own, and return the file of its weights.
+    """Train an auxiliary network on the known kinds in its own run folder, and return the file of its weights.
 
-    f is that of `weights`, or one that is trained already, or is trained in the same folder first.
+    f is that of `weights`, or another pretrained one, or is trained in the same folder first.
     """
     with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
         if given is not None and not run.has(names.NETWORK):
@@ -131,7 +131,7 @@ def _on_known(
     progress: Progress,
     device: str | None,
 ) -> Iterator[tuple[RunFolder, CoreSettings, Accelerator, Network | None]]:
-    """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
+    """Open a run folder for training on the known kinds alone, with settings without "auto" and any pretrained f."""
     check_known(known)
     accelerator = make_accelerator(device)
     given = pretrained_network(settings, known, weights, open_pretrained(settings, weights))
@@ -146,7 +146,7 @@ def _on_known(
 
 
 def read_auxiliary(file: Path, name: str, known: ImageSet, settings: CoreSettings) -> Tensors:
-    """Return what `auxiliary_run` left in a file, unless it is of something else; settings: without "auto"."""
+    """Return the weights that `auxiliary_run` wrote, or refuse a file that does not fit; settings: without "auto"."""
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
     tensors, told = from_bytes(read_bytes(file), str(file))
@@ -165,11 +165,11 @@ def read_auxiliary(file: Path, name: str, known: ImageSet, settings: CoreSetting
 
 
 def _about_auxiliary(name: str, known: ImageSet, settings: CoreSettings) -> dict[str, Any]:
-    """Return what an auxiliary network's file says of itself: on it depends whether its weights fit."""
+    """Return the metadata of an auxiliary network's file, which decides whether its weights fit."""
     shape = {"channels": known.channels, "size": known.size, "network_size": settings.network_size}
     return {"auxiliary": name, "network": settings.network, **shape}
 
 
 def about(images: ImageSet) -> dict[str, Any]:
-    """Return what a run folder keeps of a set of pictures."""
+    """Return what a run folder records about a set of pictures."""
     return {"fingerprint": images.fingerprint, "pictures": len(images)}
