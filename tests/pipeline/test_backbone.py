@@ -1,4 +1,4 @@
-"""Runs with an f that is given, trained already; and that nothing but the user's word has one imported."""
+"""Runs with a pretrained f; and only a network that the user names is imported."""
 
 from __future__ import annotations
 

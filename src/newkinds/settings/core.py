@@ -29,7 +29,7 @@ class CoreSettings(Section):
         0,
         ge=0,
         description="What all randomness is derived from. The same seed gives the same result to the byte; others show "
-        "how much hangs on chance.",
+        "how much depends on chance.",
         json_schema_extra=EVERYDAY,
     )
     method: str = Field(
