@@ -1,8 +1,8 @@
 """What every group of settings is made of: sections with checked, frozen values, and how weights are moved.
 
 A setting is declared once, with its default, its limits and its words: `Field(description=...)` is what `newkinds
-settings` and docs/settings.md say of it. A type that stands in several sections brings its words with it; a section may
-say more of its own.
+settings` and the page of settings say of it. A type that stands in several sections brings its words with it; a
+section may say more of its own.
 """
 
 from __future__ import annotations

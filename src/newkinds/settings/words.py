@@ -1,4 +1,4 @@
-"""Settings in words: as commented TOML that --settings takes, and as the page docs/settings.md."""
+"""Settings in words: as commented TOML that --settings takes, and as a page of the docs."""
 
 from __future__ import annotations
 
