@@ -51,6 +51,7 @@ ROOMS = (
     "presets/",
     "evaluation/",
     "runs/",
+    "trained_network.py",
     "predict.py",
     "discovery.py",
     "report/",

@@ -116,7 +116,7 @@ def test_the_twins_of_commands_that_list_return_plain_data() -> None:
         nk.presets("omniglot")
     assert "kinds = " in nk.settings()
     assert "evenness" in nk.settings("evenness")
-    assert len(nk.settings(every=True)) > len(nk.settings())
+    assert len(nk.settings(all=True)) > len(nk.settings())
 
 
 def test_scan_says_what_is_broken(tmp_path: Path, photos: Path) -> None:

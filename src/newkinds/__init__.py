@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
     from newkinds.listing import datasets, methods, networks, presets, settings
     from newkinds.methods.dtc import cluster
     from newkinds.progress import Progress
+    from newkinds.trained_network import TrainedNetwork, load_network
 
 # The modules of the public names, which are imported on first use: torch alone takes seconds.
 _HOMES = {
@@ -34,6 +35,7 @@ _HOMES = {
     "NewkindsError": "newkinds.errors",
     "Progress": "newkinds.progress",
     "Settings": "newkinds.configure",
+    "TrainedNetwork": "newkinds.trained_network",
     "cluster": "newkinds.methods.dtc",
     "compare": "newkinds.compare",
     "count": "newkinds.api",
@@ -46,6 +48,7 @@ _HOMES = {
     "extract_features": "newkinds.features",
     "figures": "newkinds.api",
     "load": "newkinds.api",
+    "load_network": "newkinds.trained_network",
     "methods": "newkinds.listing",
     "networks": "newkinds.listing",
     "open_images": "newkinds.images",
@@ -93,6 +96,7 @@ __all__ = [
     "NewkindsError",
     "Progress",
     "Settings",
+    "TrainedNetwork",
     "__version__",
     "cluster",
     "compare",
@@ -106,6 +110,7 @@ __all__ = [
     "extract_features",
     "figures",
     "load",
+    "load_network",
     "methods",
     "networks",
     "open_images",

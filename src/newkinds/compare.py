@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def compare(
     kinds: int | str | None = None,
     seeds: int = 3,
     truth: str | Path | None = None,
-    weights: str | Path | None = None,
+    weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     settings: CoreSettings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
@@ -87,11 +88,15 @@ def compare(
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
 
-    out: a folder; f is in `f`, the auxiliary networks of methods in a folder each beside it, every run in
-    METHOD-SEED. The same call again continues: what is finished is not repeated. methods: names from `newkinds
-    methods`, default: a few of them. seeds: how many, from 0; f and the auxiliary networks are trained with the
-    settings' seed. jobs: runs side by side; backend: the joblib backend that runs them, by name. The other arguments
-    are those of `discover`.
+    The same call again continues: what is finished is not repeated.
+
+    Args:
+        out: a folder; f is in `f`, each auxiliary network in its own folder, every run in METHOD-SEED.
+        methods: names from `newkinds methods`; default: a few of them.
+        seeds: how many, from 0; f and the auxiliary networks are trained with the settings' seed.
+        jobs: how many runs at once.
+        backend: the joblib backend that runs them: "loky", "threading", "dask" or "ray".
+        known, unsorted, kinds, truth, weights, data, settings, device, progress: as in `discover`.
     """
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
@@ -173,7 +178,7 @@ def _run(
     method: str,
     seed: int,
     settings: CoreSettings,
-    weights: str | Path | None,
+    weights: str | PathLike[str] | None,
     options: dict[str, Any],
 ) -> None:
     """Run one method with one seed, unless that is done, and record what it cost."""

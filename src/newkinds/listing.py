@@ -48,13 +48,13 @@ def presets(name: str | None = None) -> dict[str, str] | str:
     return {name: preset.about for name, preset in all_presets().items()}
 
 
-def settings(name: str | None = None, *, every: bool = False) -> str:
+def settings(name: str | None = None, *, all: bool = False) -> str:
     """Return settings as TOML that `settings=` takes, with what each does, its valid values and its default.
 
-    name: one setting or section, such as "discover.evenness", "evenness" or "discover". every: all of them, not only
-    the everyday ones.
+    name: one setting or section, such as "discover.evenness", "evenness" or "discover". all: every one of them, not
+    only the everyday ones.
     """
     from newkinds.configure import Settings
     from newkinds.settings.words import shown
 
-    return shown(Settings, name, every)
+    return shown(Settings, name, all)

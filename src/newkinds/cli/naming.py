@@ -56,7 +56,7 @@ def settings(
 
     Example: newkinds settings > my.toml
     """
-    sys.stdout.write(nk.settings(name, every=every))
+    sys.stdout.write(nk.settings(name, all=every))
 
 
 @app.command()
