@@ -18,7 +18,7 @@ from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks.foreign import Foreign
-from newkinds.networks.sources import largest_side, open_given
+from newkinds.pipeline.backbone import largest_side, open_pretrained
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
@@ -292,7 +292,7 @@ def _pipeline(
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     file = None if weights is None else Path(weights)
-    foreign = open_given(settings, file)
+    foreign = open_pretrained(settings, file)
     shape = _shape(settings, foreign, progress)
     pair = open_pair(
         named(known, labelled=True, data=data, **shape) or known,
@@ -324,7 +324,7 @@ def _known(
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
     RunFolder.check_writable(Path(out))
-    shape = _shape(settings, open_given(settings, weights), say)
+    shape = _shape(settings, open_pretrained(settings, weights), say)
     images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
     say.say(f"{_summary(images)} of {len(images.classes)} kinds")
     return images

@@ -1,4 +1,4 @@
-"""Commands that list what there is."""
+"""Commands that list methods, networks, data sets, settings and presets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def networks() -> None:
     Example: newkinds networks
     """
     show_rows(nk.networks().items())
-    out.print("The last two are trained already and see pictures at their own size; --set network_size=96 is faster.")
+    out.print("The last two are pretrained and take pictures at their own size; --set network_size=96 is faster.")
 
 
 @app.command()
@@ -70,5 +70,5 @@ def presets(
     if name is not None:
         sys.stdout.write(nk.presets(name))
         return
-    # A preset is called by its data set and its kind.
+    # A preset is named after its data set and its kind.
     show_rows((name, name.rpartition("-")[0], about) for name, about in nk.presets().items())

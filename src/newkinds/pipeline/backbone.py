@@ -1,4 +1,4 @@
-"""f where it is given, trained already: by a file of weights, by timm, or by a function of the user's."""
+"""A pretrained f: from a file of weights, from timm, or from a function of the user's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import read_bytes
 
 
-def open_given(settings: CoreSettings, weights: Path | None) -> Foreign | None:
-    """Return the network from elsewhere that the settings name, before any picture is opened, or None.
+def open_pretrained(settings: CoreSettings, weights: Path | None) -> Foreign | None:
+    """Return the backbone from elsewhere that the settings name, before any picture is opened, or None.
 
-    Importing it is right: settings hold what the user named, `combine` has refused what only a file named.
+    Importing it is safe: settings hold what the user named; `combine` has refused what only a file named.
     """
     if not is_foreign(settings.network):
         return None
@@ -31,10 +31,10 @@ def largest_side(settings: CoreSettings, foreign: Foreign | None) -> int:
     return max(side, settings.images.largest)
 
 
-def given_network(
+def pretrained_network(
     settings: CoreSettings, known: ImageSet, weights: Path | None, foreign: Foreign | None
 ) -> Network | None:
-    """Return f for pictures like the known ones where it is given, or None where it is to be trained."""
+    """Return f for pictures like the known ones if it is pretrained, or None if it is to be trained here."""
     if foreign is not None and known.is_embedding:
         raise UsageError(f"The network {foreign.name!r} does not take ready-made embeddings.", hint="Leave it out.")
     side = None if settings.network_size == "auto" else settings.network_size
@@ -53,8 +53,8 @@ def given_network(
     return network
 
 
-def digest_of_given(network: Network | None, weights: Path | None) -> str | None:
-    """Return what tells a given f apart, or None where there is none: a function may return another the next time."""
+def pretrained_digest(network: Network | None, weights: Path | None) -> str | None:
+    """Return the hash of a pretrained f, or None if there is none: a function may return another one next time."""
     if network is None:
         return None
     return digest(network_to_bytes(network) if weights is None else read_bytes(weights))
