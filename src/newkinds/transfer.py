@@ -30,6 +30,7 @@ from newkinds.settings.transfer import Transfer as TransferSettings
 
 NEIGHBOURS = 10  # pictures around a hidden one, of which those of its kind are counted
 FEWEST_KINDS, FEWEST_PICTURES = 4, 8  # known kinds, and pictures more than kinds, without which nothing can be learnt
+TIGHTEST = 1e-6  # of the whole variance: what varies inside kinds counts as at least this
 CLEARLY = 1.0  # standard errors by which a way must be better than a simpler one
 
 
@@ -174,7 +175,7 @@ def whitening(features: NDArray[np.float64], labels: NDArray[np.int64], shrinkag
         width = len(covariance)
         covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / width * np.eye(width)
         values, vectors = np.linalg.eigh(covariance)
-        least = max(float(values[-1]) * 1e-12, 1e-300)
+        least = max(TIGHTEST * float(np.square(features).mean()), 1e-30)  # kinds may be single points
         whitener: NDArray[np.float64] = vectors / np.sqrt(np.maximum(values, least))
         return whitener
 
