@@ -13,12 +13,13 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, Source, open_images, open_pair
+from newkinds.images import Scan, Source, open_images, open_pair, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.registry import AUXILIARIES
+from newkinds.methods.registry import AUXILIARIES, METHODS
 from newkinds.networks.foreign import Foreign
 from newkinds.networks.sources import largest_side, open_given
+from newkinds.pipeline.backbone import open_backbone
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
@@ -59,6 +60,7 @@ def discover(
     page: bool = True,
     model: bool = True,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -69,8 +71,8 @@ def discover(
     unsorted: the same without kinds; labels, if any, are for scores only.
     out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
     kinds: the number of new kinds, or "auto" to estimate it. method: a name from `newkinds methods`, default "dtc",
-    whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, or
-    `module:function`; the last two are trained already.
+    whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, `FILE.onnx`
+    or `module:function`; the last three are trained already.
     weights: a network.safetensors (or what `load_network` returned) to start from instead of pretraining, or a state
     dict of the network named.
     data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
@@ -79,13 +81,14 @@ def discover(
     preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
     other arguments come over it. auxiliary: files that `prepare` made, by the name of the network. page: whether
     the report is made. model: whether what `predict` needs is kept. device: where to compute, such as "cuda" or "cpu";
-    default: the best there is. progress: where it says how far it is; None: bars in a terminal, a line in a notebook,
-    and nothing elsewhere; `Progress("quiet")`: warnings only.
+    default: the best there is. offline: fetch no weights of networks. progress: where it says how far it is; None: bars
+    in a terminal, a line in a notebook, and nothing elsewhere; `Progress("quiet")`: warnings only.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, automatic(progress), auxiliary)
+    say = automatic(progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, say, auxiliary)
     return pipeline.result(page=page, model=model)
 
 
@@ -100,6 +103,7 @@ def pretrain(
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
@@ -111,8 +115,9 @@ def pretrain(
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
-    images = _known(known, out, chosen, file, data, say)
-    return pretrain_run(images, Path(out), chosen, file, say, device)
+    foreign = open_given(chosen, file, offline)  # "auto" stays: here a network is to be trained
+    images = _known(known, out, chosen, foreign, data, say)
+    return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
 
 
 def prepare(
@@ -124,6 +129,7 @@ def prepare(
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     data: str | Path | None = None,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Learn an auxiliary network of a method from the known kinds alone; returns a file for `discover(auxiliary=...)`.
@@ -134,8 +140,9 @@ def prepare(
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
     chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
-    images = _known(known, out, chosen, file, data, say)
-    return auxiliary_run(images, Path(out), name, chosen, file, say, device)
+    chosen, foreign = open_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    images = _known(known, out, chosen, foreign, data, say)
+    return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
 
 
 def count(
@@ -150,6 +157,7 @@ def count(
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
@@ -159,7 +167,7 @@ def count(
     given = {"kinds": "auto", "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, automatic(progress))
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))
     try:
         return pipeline.count(pipeline.network())
     finally:
@@ -244,12 +252,17 @@ def _pipeline(
     weights: str | PathLike[str] | None,
     data: str | Path | None,
     device: str | None,
+    offline: bool,
     progress: Progress,
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     file = None if weights is None else Path(weights)
-    foreign = open_given(settings, file)
+    known = opened_once(known, labelled=True)
+    if METHODS[settings.method].takes_features(settings):
+        settings, foreign = open_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
+    else:
+        foreign = open_given(settings, file, offline)
     shape = _shape(settings, foreign, progress)
     pair = open_pair(
         named(known, labelled=True, data=data, **shape) or known,
@@ -275,13 +288,13 @@ def _known(
     source: Source,
     out: str | Path,
     settings: CoreSettings,
-    weights: Path | None,
+    foreign: Foreign | None,
     data: str | Path | None,
     say: Progress,
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
     RunFolder.check_writable(Path(out))
-    shape = _shape(settings, open_given(settings, weights), say)
+    shape = _shape(settings, foreign, say)
     images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
     say.say(f"{_summary(images)} of {len(images.classes)} kinds")
     return images

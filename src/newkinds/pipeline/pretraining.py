@@ -15,9 +15,9 @@ from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import KnownProblem, Tensors
 from newkinds.methods.registry import AUXILIARIES
-from newkinds.networks import UNTRAINED, Network
+from newkinds.networks import UNTRAINED, Foreign, Network
 from newkinds.networks.files import network_from_bytes, network_to_bytes
-from newkinds.networks.sources import digest_of_given, given_network, open_given
+from newkinds.networks.sources import digest_of_given, given_network
 from newkinds.parallel.processes import make_accelerator
 from newkinds.pipeline.resolve import resolved
 from newkinds.pretrain.pretraining import pretrain
@@ -82,14 +82,14 @@ def pretrain_run(
     weights: Path | None = None,
     progress: Progress = QUIET,
     device: str | None = None,
+    foreign: Foreign | None = None,
 ) -> Path:
     """Train f on the known kinds in a run folder of its own, and return the file of its weights.
 
-    weights: a file of f that goes on learning.
+    weights: a file of f that goes on learning. foreign: the network that the settings name, if it is from elsewhere.
     """
-    with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
-        start = None if weights is None else given
-        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
+    with _on_known(known, out, settings, weights, progress, device, foreign) as (run, settings, accelerator, given):
+        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, given)
         run.checkpoints().clear()
         return run.path / names.NETWORK
 
@@ -102,12 +102,13 @@ def auxiliary_run(
     weights: Path | None,
     progress: Progress = QUIET,
     device: str | None = None,
+    foreign: Foreign | None = None,
 ) -> Path:
     """Learn an auxiliary network from the known kinds in a run folder of its own, and return the file of its weights.
 
-    f is that of `weights`, or one that is trained already, or is trained in the same folder first.
+    f is that of `weights`, or `foreign`, which is trained already, or is trained in the same folder first.
     """
-    with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
+    with _on_known(known, out, settings, weights, progress, device, foreign) as (run, settings, accelerator, given):
         if given is not None and not run.has(names.NETWORK):
             run.put(names.NETWORK, network_to_bytes(given))
             run.sync()
@@ -130,11 +131,12 @@ def _on_known(
     weights: Path | None,
     progress: Progress,
     device: str | None,
+    foreign: Foreign | None,
 ) -> Iterator[tuple[RunFolder, CoreSettings, Accelerator, Network | None]]:
     """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
     check_known(known)
     accelerator = make_accelerator(device)
-    given = given_network(settings, known, weights, open_given(settings, weights))
+    given = given_network(settings, known, weights, foreign)
     settings = resolved(settings, known, given, accelerator.device)
     data = {"known": about(known), "weights": digest_of_given(given, weights)}
     run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
