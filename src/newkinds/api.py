@@ -34,9 +34,12 @@ from newkinds.settings import CoreSettings
 
 
 def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None = None) -> Scan:
-    """Say what is in a folder of pictures and what is broken; change nothing.
+    """Say what is in a folder of pictures or a list of them, and what is broken; change nothing.
 
-    quick: read headers only, which finds no broken pictures. progress: as in `discover`.
+    Args:
+        folder: a folder, or a .csv or .parquet list.
+        quick: read headers only, which finds no broken pictures.
+        progress: as in `discover`.
     """
     return scan_folder(folder, verify=not quick, progress=automatic(progress))
 
@@ -65,24 +68,34 @@ def discover(
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
 
-    known: a folder with one folder a kind; a .csv or .parquet list with the columns `path` and `label`; an .npz file
-    with `images` or `embeddings` and `labels`; a name from `newkinds datasets`; a mapping from kind to paths; a pair of
-    paths, of an array or of arrays and their labels; or an ImageSet: all that `open_images` takes.
-    unsorted: the same without kinds; labels, if any, are for scores only.
-    out: the run folder. The same call again continues an interrupted run, and returns a finished one at once.
-    kinds: the number of new kinds, or "auto" to estimate it. method: a name from `newkinds methods`, default "dtc",
-    whose variant is "baseline", "pi", "te" or "tep". network: a name from `newkinds networks`, `timm:NAME`, `FILE.onnx`
-    or `module:function`; the last three are trained already.
-    weights: a network.safetensors (or what `load_network` returned) to start from instead of pretraining, or a state
-    dict of the network named.
-    data: the folder that data sets called by name lie in, default $NEWKINDS_DATA.
-    truth: "folders" (or labels, where the unsorted pictures have them) or a CSV file, for scores only.
-    settings: a TOML file, nested values, or `Settings`.
-    preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and the
-    other arguments come over it. auxiliary: files that `prepare` made, by the name of the network. page: whether
-    the report is made. model: whether what `predict` needs is kept. device: where to compute, such as "cuda" or "cpu";
-    default: the best there is. offline: fetch no weights of networks. progress: where it says how far it is; None: bars
-    in a terminal, a line in a notebook, and nothing elsewhere; `Progress("quiet")`: warnings only.
+    The same call again continues an interrupted run, and returns a finished one at once.
+
+    Args:
+        known: sorted pictures: a folder with one folder a kind; a .csv or .parquet list with the columns `path` and
+            `label`; an .npz file with `images` or `embeddings` and `labels`; a name from `newkinds datasets`; a mapping
+            from kind to paths; a pair of paths, of an array or of arrays and their labels; or an ImageSet.
+        unsorted: the same without kinds; labels, if there are any, are for scores only.
+        out: the run folder.
+        kinds: the number of new kinds, or "auto" to estimate it.
+        method: a name from `newkinds methods`; default "dtc".
+        variant: of dtc: "baseline", "pi", "te" or "tep".
+        network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
+            already.
+        seed: what all randomness is derived from; default 0.
+        truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
+        weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
+            network named.
+        data: the folder that data sets called by name lie in; default $NEWKINDS_DATA.
+        preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and
+            the other arguments come over it.
+        settings: a TOML file, nested values, or `Settings`.
+        auxiliary: files that `prepare` made, by the name of the network.
+        page: whether to make the report.
+        model: whether to keep what `predict` needs.
+        device: where to compute, such as "cuda" or "cpu"; default: the best there is.
+        offline: whether no weights of networks may be fetched.
+        progress: what shows how far it is. None: bars in a terminal, a line in a notebook, nothing elsewhere;
+            `Progress("quiet")`: warnings only.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
@@ -108,8 +121,13 @@ def pretrain(
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
 
-    weights: an f that goes on learning, such as one of fewer kinds. The other arguments are those of `discover`; the
-    same call again continues an interrupted training.
+    The same call again continues an interrupted training.
+
+    Args:
+        known, seed, preset, settings, data, device, offline, progress: as in `discover`.
+        network: as in `discover`; "auto" is one that has learnt nothing yet.
+        out: the run folder.
+        weights: an f to go on from, such as one of fewer kinds.
     """
     given = {"network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known)
@@ -132,10 +150,14 @@ def prepare(
     offline: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Learn an auxiliary network of a method from the known kinds alone; returns a file for `discover(auxiliary=...)`.
+    """Train an auxiliary network of a method on the known kinds and return its file, for `discover(auxiliary=...)`.
 
-    name: of the network, such as "similarity" for kcl and mcl. The other arguments are those of `discover`; the same
-    call again continues an interrupted training.
+    The same call again continues an interrupted training.
+
+    Args:
+        name: of the network: "similarity" for kcl and mcl, "centroids" for centroid-networks.
+        out: the run folder.
+        known, weights, settings, data, device, offline, progress: as in `discover`.
     """
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
@@ -162,7 +184,9 @@ def count(
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
 
-    The arguments are those of `discover`, which continues in the same run folder if it is called with the same.
+    Args:
+        out: the run folder, in which `discover` continues if it is called with the same arguments.
+        known, unsorted, network, seed, weights, data, preset, settings, device, offline, progress: as in `discover`.
     """
     given = {"kinds": "auto", "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
@@ -184,8 +208,13 @@ def evaluate(
 ) -> tuple[Scores, Scores]:
     """Score a finished run against the truth and keep the scores in it.
 
-    truth, data: as in `discover`. images: the run's unsorted pictures, where they have moved or were given in memory.
-    Returns the scores of the kinds found and those of k-means on the features they started from.
+    Args:
+        run: the run folder.
+        images: the run's unsorted pictures, where they have moved or were given in memory.
+        truth, data, progress: as in `discover`.
+
+    Returns:
+        The scores of the kinds found, and those of k-means on the features that they started from.
     """
     folder = RunFolder.open(Path(run))
     return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress), images)))
@@ -194,7 +223,13 @@ def evaluate(
 def report(
     run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress | None = None
 ) -> Path:
-    """Make a run's page again and return it. images: as in `evaluate`. data: as in `discover`."""
+    """Make a run's page again and return its path.
+
+    Args:
+        run: the run folder.
+        images: as in `evaluate`.
+        data, progress: as in `discover`.
+    """
     folder, say = RunFolder.open(Path(run)), automatic(progress)
     report_run(folder, unsorted_of(folder, data, say, images), progress=say)
     return folder.path / names.PAGE
@@ -208,9 +243,13 @@ def figures(
     data: str | Path | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Draw the paper's figures of a finished run into `out`, default RUN/figures, and return the files.
+    """Draw the paper's figures of a finished run and return the files.
 
-    images: as in `evaluate`. data: as in `discover`.
+    Args:
+        run: the run folder.
+        out: the folder they go to; default RUN/figures.
+        images: as in `evaluate`.
+        data, progress: as in `discover`.
     """
     folder, say = RunFolder.open(Path(run)), automatic(progress)
     where = folder.path / names.FIGURES if out is None else Path(out)
@@ -227,9 +266,14 @@ def predict(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Assignment:
-    """Return which kind, discovered or known, new pictures belong to. data: as in `discover`.
+    """Return which kind, discovered or known, new pictures belong to.
 
-    network: the run's, which has to be said again where it is a `module:function`: the run folder alone runs no code.
+    Args:
+        run: the run folder.
+        images: new pictures, as `unsorted` in `discover`.
+        among: "all" kinds, or only the "new" or the "known" ones.
+        network: the run's, where that is a `module:function`: the run folder alone runs no code.
+        data, device, progress: as in `discover`.
     """
     folder, say = RunFolder.open(Path(run)), automatic(progress)
     return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=say)
@@ -238,7 +282,9 @@ def predict(
 def load(run: str | Path, *, network: str | None = None) -> Discovery:
     """Return what a finished run found.
 
-    network: the run's, where `predict` is to be asked of it and it is a `module:function`.
+    Args:
+        run: the run folder.
+        network: the run's, where `predict` is to be asked of it and it is a `module:function`.
     """
     return read_discovery(RunFolder.open(Path(run)), network)
 

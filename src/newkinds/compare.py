@@ -90,10 +90,15 @@ def compare(
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
 
-    out: a folder; f is in `f`, what methods learn from the known kinds beside it in a folder of its own, every run in
-    METHOD-SEED. The same call again goes on: what is finished is not repeated. seeds: how many, from 0; f and the like
-    are of the settings' seed. jobs: runs side by side; backend: what spreads them, one of joblib's by name. The other
-    arguments are those of `discover`.
+    The same call again continues: what is finished is not repeated.
+
+    Args:
+        out: a folder; f is in `f`, each auxiliary network in a folder of its own, every run in METHOD-SEED.
+        methods: names from `newkinds methods`.
+        seeds: how many, from 0; f and auxiliary networks have the settings' seed.
+        jobs: how many runs to make at once.
+        backend: what spreads them, one of joblib's: "loky", "threading", "dask" or "ray".
+        known, unsorted, kinds, truth, weights, data, settings, device, offline, progress: as in `discover`.
     """
     _check(methods, seeds, jobs, backend)
     folder, progress = Path(out), automatic(progress)

@@ -39,7 +39,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def similarity(sets: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a similarity network."""
-    return prepare(sets[0], "similarity", out=tmp_path_factory.mktemp("lesson") / "run", settings=SMALL)
+    return prepare(sets[0], "similarity", out=tmp_path_factory.mktemp("auxiliary") / "run", settings=SMALL)
 
 
 def stages(run: Path) -> list[str]:
@@ -77,8 +77,8 @@ def test_a_run_takes_it_and_finds_what_it_would_have_found(
     method: str, sets: tuple[Path, Path], similarity: Path, tmp_path: Path
 ) -> None:
     nk.discover(*sets, out=tmp_path / "alone", method=method, settings=SMALL, page=False)
-    lessons = {"similarity": similarity}
-    nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, auxiliary=lessons, page=False)
+    files = {"similarity": similarity}
+    nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, auxiliary=files, page=False)
     assert found(tmp_path / "taught") == found(tmp_path / "alone")
     assert stages(tmp_path / "alone") == ["similarity"] * EPOCHS + [method] * 5
     assert stages(tmp_path / "taught") == [method] * 5
@@ -88,29 +88,29 @@ def test_a_run_takes_it_and_finds_what_it_would_have_found(
     other = {"similarity": prepare(sets[0], "similarity", out=tmp_path / "other", settings={**SMALL, "seed": 1})}
     nk.discover(*sets, out=tmp_path / "otherwise", method=method, settings=SMALL, auxiliary=other, page=False)
     assert found(tmp_path / "otherwise") != found(tmp_path / "alone")
-    with pytest.raises(UsageError, match=r"data\.lessons\.similarity"):
+    with pytest.raises(UsageError, match=r"data\.auxiliary\.similarity"):
         nk.discover(*sets, out=tmp_path / "taught", method=method, settings=SMALL, auxiliary=other, page=False)
 
 
-@pytest.mark.parametrize(("method", "lesson"), [("mcl", "similarity"), ("centroid-networks", "centroids")])
-def test_on_pictures_with_an_f_that_is_given(method: str, lesson: str, photos: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "name"), [("mcl", "similarity"), ("centroid-networks", "centroids")])
+def test_on_pictures_with_an_f_that_is_given(method: str, name: str, photos: Path, tmp_path: Path) -> None:
     settings = {**SMALL, "network": "vgg6-5-1-slim"}
     weights = pretrain(photos / "known", out=tmp_path / "f", settings=settings)
-    file = prepare(photos / "known", lesson, out=tmp_path / "lesson", weights=weights, settings=settings)
-    assert set(stages(tmp_path / "lesson")) == {lesson}  # f is taken as it is
+    file = prepare(photos / "known", name, out=tmp_path / "auxiliary", weights=weights, settings=settings)
+    assert set(stages(tmp_path / "auxiliary")) == {name}  # f is taken as it is
     options: dict[str, Any] = {"method": method, "settings": settings, "weights": weights, "page": False}
     pictures = (photos / "known", photos / "unsorted")
     nk.discover(*pictures, out=tmp_path / "alone", **options)
-    nk.discover(*pictures, out=tmp_path / "taught", auxiliary={lesson: file}, **options)
+    nk.discover(*pictures, out=tmp_path / "taught", auxiliary={name: file}, **options)
     assert found(tmp_path / "taught") == found(tmp_path / "alone")
-    assert lesson not in stages(tmp_path / "taught")
+    assert name not in stages(tmp_path / "taught")
     # Without weights f is learnt in the same folder first.
-    whole = prepare(photos / "known", lesson, out=tmp_path / "whole", settings=settings)
+    whole = prepare(photos / "known", name, out=tmp_path / "whole", settings=settings)
     assert stages(tmp_path / "whole")[0] == "pretrain"
     assert whole.read_bytes() == file.read_bytes()
 
 
-def test_two_lessons_share_a_folder(photos: Path, tmp_path: Path) -> None:
+def test_two_auxiliary_networks_share_a_folder(photos: Path, tmp_path: Path) -> None:
     settings = {**SMALL, "network": "vgg6-5-1-slim"}
     files = [prepare(photos / "known", name, out=tmp_path / "run", settings=settings) for name in AUXILIARIES]
     assert len(set(files)) == 2
@@ -119,11 +119,11 @@ def test_two_lessons_share_a_folder(photos: Path, tmp_path: Path) -> None:
 
 
 def test_there_is_nothing_to_learn_without_weights(sets: tuple[Path, Path], tmp_path: Path) -> None:
-    file = prepare(sets[0], "centroids", out=tmp_path / "lesson", settings=SMALL)
-    assert stages(tmp_path / "lesson") == []
-    lessons = {"centroids": file}
+    file = prepare(sets[0], "centroids", out=tmp_path / "auxiliary", settings=SMALL)
+    assert stages(tmp_path / "auxiliary") == []
+    files = {"centroids": file}
     options: dict[str, Any] = {"method": "centroid-networks", "settings": SMALL, "page": False}
-    nk.discover(*sets, out=tmp_path / "taught", auxiliary=lessons, **options)
+    nk.discover(*sets, out=tmp_path / "taught", auxiliary=files, **options)
     nk.discover(*sets, out=tmp_path / "alone", **options)
     assert found(tmp_path / "taught") == found(tmp_path / "alone")
 
@@ -166,10 +166,10 @@ def test_it_goes_on_and_ends_with_the_same_bytes(
 # What is refused
 
 
-def refused(sets: tuple[Path, Path], out: Path, lessons: dict[str, Path]) -> DataError:
-    """Return the error for lessons that a run does not take, before it has made anything."""
+def refused(sets: tuple[Path, Path], out: Path, files: dict[str, Path]) -> DataError:
+    """Return the error for files that a run does not take, before it has made anything."""
     with pytest.raises(DataError) as caught:
-        nk.discover(*sets, out=out, method="kcl", settings=SMALL, auxiliary=lessons)
+        nk.discover(*sets, out=out, method="kcl", settings=SMALL, auxiliary=files)
     assert not out.exists()
     return caught.value
 
@@ -178,8 +178,8 @@ def test_a_file_of_something_else(sets: tuple[Path, Path], similarity: Path, pho
     out = tmp_path / "run"
     other = prepare(sets[0], "centroids", out=tmp_path / "centroids", settings=SMALL)
     error = refused(sets, out, {"similarity": other})
-    assert f"{other} is not the lesson 'similarity'" in error.message
-    assert "lesson is 'centroids', not 'similarity'." in error.message
+    assert f"{other} is not the auxiliary network 'similarity'" in error.message
+    assert "auxiliary is 'centroids', not 'similarity'." in error.message
     assert "leave it out" in error.hint
     network = {**SMALL, "network": "vgg6-5-1-slim"}
     pictures = prepare(photos / "known", "similarity", out=tmp_path / "pictures", settings=network)
@@ -189,7 +189,7 @@ def test_a_file_of_something_else(sets: tuple[Path, Path], similarity: Path, pho
     wide = write_embeddings(tmp_path / "wide", axes=9)
     assert "channels is 8, not 9" in refused(wide, out, {"similarity": similarity}).message
     plain = pictures.parents[1] / NETWORK
-    assert "it does not say its lesson" in refused(sets, out, {"similarity": plain}).message
+    assert "it does not say its auxiliary" in refused(sets, out, {"similarity": plain}).message
 
 
 def test_no_file_and_no_safetensors(sets: tuple[Path, Path], tmp_path: Path) -> None:
@@ -199,10 +199,12 @@ def test_no_file_and_no_safetensors(sets: tuple[Path, Path], tmp_path: Path) -> 
     assert "not a safetensors file" in refused(sets, tmp_path / "run", {"similarity": broken}).message
 
 
-def test_a_lesson_that_nobody_teaches(sets: tuple[Path, Path], similarity: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"lesson 'similarty'.*Did you mean 'similarity'\?.*Valid: centroids, simil"):
+def test_an_auxiliary_network_that_no_method_has(sets: tuple[Path, Path], similarity: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"auxiliary network 'similarty'.*Did you mean 'similarity'\?.*Valid: centroids, simil"
+    ):
         prepare(sets[0], "similarty", out=tmp_path / "run", settings=SMALL)
-    with pytest.raises(UsageError, match=r"lesson 'pairs'.*Valid: centroids, similarity\."):
+    with pytest.raises(UsageError, match=r"auxiliary network 'pairs'.*Valid: centroids, similarity\."):
         nk.discover(*sets, out=tmp_path / "run", method="kcl", settings=SMALL, auxiliary={"pairs": similarity})
     assert not (tmp_path / "run").exists()
 

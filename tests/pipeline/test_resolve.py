@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from newkinds.configure import Settings
 from newkinds.errors import UsageError
@@ -26,8 +27,11 @@ def known(n: int = 100, channels: int = 3, size: int = 32, kinds: int = 5, embed
     return ImageSet(pixels, names, np.arange(n) % kinds, classes, "made up", "no mark")
 
 
+CPU, MPS = torch.device("cpu"), torch.device("mps")  # MPS stands for anything faster
+
+
 def resolve(images: ImageSet, changes: dict[str, Any] | None = None, accelerator: bool = False) -> Settings:
-    return resolved(Settings().with_changes(changes or {}), images, None, accelerator)
+    return resolved(Settings().with_changes(changes or {}), images, None, MPS if accelerator else CPU)
 
 
 def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
@@ -44,9 +48,9 @@ def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
     left = {"kinds", "count.probes", "initialise.scale", "discover.alpha", "discover.consistency"}
     assert set(autos(resolve(images).model_dump())) <= left
     once = resolve(images)
-    assert resolved(once, images, None, False) == once
+    assert resolved(once, images, None, CPU) == once
     # So that a finished run's settings are those of the same run continued, wherever that is.
-    assert resolved(once, images, None, True) == once
+    assert resolved(once, images, None, MPS) == once
 
 
 def test_what_was_said_stays() -> None:
@@ -65,6 +69,7 @@ def test_what_was_said_stays() -> None:
         "centroids.augmentation": "affine",
         "centroids.episodes": 7,
         "kinds": 4,
+        "precision": "float32",
     }
     chosen = resolve(known(), said)
     assert chosen == Settings().with_changes({**said, "images.size": 32, "network_size": 32})
@@ -201,24 +206,24 @@ def test_the_side_before_the_network() -> None:
     with pytest.raises(UsageError, match="network_size = 48 is for pictures"):
         resolve(known(channels=9, embeddings=True), {"network_size": 48})
     weights = build_network("vgg6-5-1-slim", 3, 32, seed=0, network_size=16)
-    assert resolved(Settings(), known(), weights, True).network_size == 16
+    assert resolved(Settings(), known(), weights, MPS).network_size == 16
     with pytest.raises(UsageError, match="brings pictures to 16 pixels, not to 48"):
-        resolved(Settings(network_size=48), known(), weights, True)
+        resolved(Settings(network_size=48), known(), weights, MPS)
 
 
 def test_weights_bring_their_network() -> None:
     weights = build_network("vgg6-5-1-slim", 3, 32, seed=0)
-    assert resolved(Settings(), known(), weights, True).network == "vgg6-5-1-slim"
-    assert resolved(Settings(network="vgg6-5-1-slim"), known(), weights, True).network == "vgg6-5-1-slim"
+    assert resolved(Settings(), known(), weights, MPS).network == "vgg6-5-1-slim"
+    assert resolved(Settings(network="vgg6-5-1-slim"), known(), weights, MPS).network == "vgg6-5-1-slim"
     with pytest.raises(UsageError, match="'vgg6-5-1-slim', not 'resnet18'") as caught:
-        resolved(Settings(network="resnet18"), known(), weights, True)
+        resolved(Settings(network="resnet18"), known(), weights, MPS)
     assert "--network" in caught.value.hint
 
 
 @pytest.mark.parametrize("images", [known(size=16), known(channels=1), known(channels=9, embeddings=True)])
 def test_weights_of_another_shape(images: ImageSet) -> None:
     with pytest.raises(UsageError, match="weights are for pictures of 3x32x32") as caught:
-        resolved(Settings(), images, build_network("vgg6-5-1-slim", 3, 32, seed=0), False)
+        resolved(Settings(), images, build_network("vgg6-5-1-slim", 3, 32, seed=0), CPU)
     assert "images.size to 32" in caught.value.hint
 
 
