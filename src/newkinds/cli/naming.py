@@ -28,7 +28,8 @@ def networks() -> None:
     Example: newkinds networks
     """
     show_rows(nk.networks().items())
-    out.print("The last two are trained already and see pictures at their own size; --set network_size=96 is faster.")
+    out.print("Those from efficientnet-lite0 on are trained already, at a size of their own; a smaller one is faster:")
+    out.print("--set network_size=96")
 
 
 @app.command()

