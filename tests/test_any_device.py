@@ -52,6 +52,7 @@ SETTINGS: dict[str, Any] = {
     "initialise": {"restarts": 2},
     "kmeans": {"restarts": 2},
     "lpnmf": {"restarts": 1, "max_iterations": 20},
+    "pim": {"steps": 5, "restarts": 2},
     "count": {"max_kinds": 4, "splits": 2, "restarts": 1},
 }
 

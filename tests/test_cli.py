@@ -264,7 +264,7 @@ def test_bad_folders_are_refused(run: Callable[..., Outcome], photos: Path, tmp_
         (["--method", "k-means"], 2, ["k-means", *METHODS]),
         (["--method", "lsc", "--kinds", "1"], 2, ["1", "2"]),
         (["--method", "lsc", "--kinds", "49"], 2, ["49", "48"]),
-        (["--set", "discover.epoch=3"], 2, ["discover.epoch", "Did you mean 'epochs'"]),
+        (["--set", "discover.epoch=3"], 2, ["discover.epoch", "did you mean discover.epochs"]),
         (["--set", "discover.epochs=three"], 2, ["discover.epochs", "three"]),
         (["--set", "discover.epochs"], 2, ["="]),
         (["--settings", "missing.toml"], 2, ["missing.toml"]),

@@ -82,6 +82,11 @@ def result(run: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO((run / "kinds.csv").read_text())))
 
 
+def number(column: str) -> int:
+    """Return the number of a new kind."""
+    return int(column.removeprefix("new:"))
+
+
 def tree(folder: Path) -> set[str]:
     """Return all files below a folder, links among them."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or path.is_file()}
@@ -93,7 +98,7 @@ def tree(folder: Path) -> set[str]:
 def test_copies_are_the_files_in_one_folder_a_kind(shop: Path, photos: Path, tmp_path: Path) -> None:
     names = names_file(tmp_path, {"0": "circle", "2": "Ärmel ☆"}, run="shop")
     out = export_run(shop, "folders", tmp_path / "new" / "sorted", names=names)
-    called = {"0": "circle", "1": "kind-1", "2": "Ärmel ☆"}
+    called = {"new:0": "circle", "new:1": "kind-1", "new:2": "Ärmel ☆"}
     assert tree(out) == {f"{called[row['kind']]}/{row['path']}" for row in result(shop)}
     for row in result(shop):
         copy, original = out / called[row["kind"]] / row["path"], photos / "unsorted" / row["path"]
@@ -107,7 +112,7 @@ def test_links_lead_to_the_files(shop: Path, photos: Path, tmp_path: Path, monke
     monkeypatch.chdir(photos.parent)
     out = export_run(shop, "folders", tmp_path / "sorted", link=True, images="photos/unsorted")
     for row in result(shop):
-        link = out / f"kind-{row['kind']}" / row["path"]
+        link = out / f"kind-{number(row['kind'])}" / row["path"]
         assert os.readlink(link) == str(photos / "unsorted" / row["path"])  # absolute: wherever the target is moved
 
 
@@ -131,9 +136,9 @@ def test_pixels_of_a_named_set_become_png_files(digits: Path, tmp_path: Path) ->
     out = export_run(digits, "folders", tmp_path / "sorted")
     images = named("digits:unsorted")
     assert images is not None
-    assert tree(out) == {f"kind-{row['kind']}/{row['path']}.png" for row in result(digits)}
+    assert tree(out) == {f"kind-{number(row['kind'])}/{row['path']}.png" for row in result(digits)}
     for row in result(digits)[::50]:
-        written = (out / f"kind-{row['kind']}" / f"{row['path']}.png").read_bytes()
+        written = (out / f"kind-{number(row['kind'])}" / f"{row['path']}.png").read_bytes()
         assert (decode(written, size=8, channels=1) == images.pixels[images.names.index(row["path"])]).all()
 
 
@@ -221,7 +226,7 @@ def test_csv(digits: Path, tmp_path: Path) -> None:
     assert len(rows) == len(p)
     for row, old, best in zip(rows, result(digits), p, strict=True):
         assert {key: row[key] for key in old} == old  # what the run's own table says, and more
-        assert (row["name"], row["runner_up_name"]) == (called[int(row["kind"])], called[int(row["runner_up"])])
+        assert (row["name"], row["runner_up_name"]) == (called[number(row["kind"])], called[number(row["runner_up"])])
         assert float(row["probability"]) == pytest.approx(best[-1], abs=1e-6)
         assert float(row["runner_up_probability"]) == pytest.approx(best[-2], abs=1e-6)
 
@@ -232,12 +237,13 @@ def test_jsonl_has_all_probabilities_to_the_last_bit(digits: Path, tmp_path: Pat
     p = np.load(digits / "features" / "probabilities.npy")
     assert (np.array([row["probabilities"] for row in rows], dtype=np.float32) == p).all()
     assert [row["path"] for row in rows] == [row["path"] for row in result(digits)]
-    assert [row["kind"] for row in rows] == p.argmax(axis=1).tolist()
-    assert {row["name"] for row in rows if row["kind"] == 0} == {"Fünf"}
+    assert [number(row["kind"]) for row in rows] == p.argmax(axis=1).tolist()
+    assert {row["name"] for row in rows if row["kind"] == "new:0"} == {"Fünf"}
     for row in rows:
-        assert row["probability"] == row["probabilities"][row["kind"]] == max(row["probabilities"])
-        others = row["probabilities"][: row["kind"]] + row["probabilities"][row["kind"] + 1 :]
-        assert row["runner_up_probability"] == row["probabilities"][row["runner_up"]] == max(others)
+        first, second = number(row["kind"]), number(row["runner_up"])
+        assert row["probability"] == row["probabilities"][first] == max(row["probabilities"])
+        others = row["probabilities"][:first] + row["probabilities"][first + 1 :]
+        assert row["runner_up_probability"] == row["probabilities"][second] == max(others)
 
 
 def test_tables_of_a_method_without_a_model(embedded: tuple[Path, Path], tmp_path: Path) -> None:
@@ -362,7 +368,7 @@ def test_a_name_of_a_kind_leads_nowhere_else(name: str, shop: Path, tmp_path: Pa
     out = export_run(shop, "folders", box / "sorted", names=names, link=True, progress=Progress("quiet", said))
     assert tree(tmp_path) == {"names.json"} | {f"a/b/c/sorted/{file}" for file in tree(out)}
     folders = {path.name for path in out.iterdir()}
-    assert folders == {safe_component(f"{name}{kind or ''}") for kind in {int(row["kind"]) for row in result(shop)}}
+    assert folders == {safe_component(f"{name}{kind or ''}") for kind in {number(row["kind"]) for row in result(shop)}}
     assert len(tree(out)) == 48
     assert "kind 0" in said.getvalue() or name in ("x. ", "\u202etxt", "\ud800")
 

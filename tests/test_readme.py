@@ -20,6 +20,7 @@ from newkinds.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+INPUTS = (ROOT / "docs" / "inputs.md").read_text()  # a part of it that grew too long
 
 
 def blocks(language: str) -> list[str]:
@@ -57,7 +58,9 @@ def test_the_python_example_runs(shop: Path) -> None:
     assert (shop / "report" / "index.html").is_file()
 
 
-@pytest.mark.parametrize("line", re.findall(r"^ {4}(?:PYTHONPATH=\. )?newkinds (.+)$", README, flags=re.MULTILINE))
+@pytest.mark.parametrize(
+    "line", re.findall(r"^ {4}(?:PYTHONPATH=\. )?newkinds (.+)$", README + INPUTS, flags=re.MULTILINE)
+)
 def test_other_lines_can_be_typed(line: str) -> None:
     name, *arguments = shlex.split(line)
     commands: Any = typer.main.get_command(cli.app)

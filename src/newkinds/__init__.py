@@ -1,4 +1,4 @@
-"""newkinds discovers new visual categories among unsorted pictures, with the help of pictures that are sorted."""
+"""newkinds discovers new visual categories among unsorted pictures, with the help of sorted ones."""
 
 import sys
 from importlib import import_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
     from newkinds.progress import Progress
     from newkinds.trained_network import TrainedNetwork, load_network
 
-# Where the public names are. They are imported on first use: torch alone takes seconds.
+# The modules of the public names, which are imported on first use: torch alone takes seconds.
 _HOMES = {
     "Assignment": "newkinds.assignment",
     "Comparison": "newkinds.compare",
@@ -65,10 +65,9 @@ _HOMES = {
 class _Package(ModuleType):
     """The package as a module that imports its public names on first use.
 
-    Some of them are names of submodules, too. The import system sets a submodule as an attribute of its package when
-    it is first imported, which would hide the function at a moment that depends on what was used before: such a
-    setting is ignored, and `newkinds.report` is always the function. `from newkinds.report import ...` looks
-    into `sys.modules`, and finds the submodule.
+    Some of them are also names of submodules. The import system sets a submodule as an attribute of its package when it
+    is first imported, which would hide the function from then on: such an assignment is ignored, and `newkinds.report`
+    is always the function. `from newkinds.report import ...` looks in `sys.modules`, and finds the submodule.
     """
 
     def __getattr__(self, name: str) -> Any:

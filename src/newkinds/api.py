@@ -18,8 +18,8 @@ from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES, METHODS
 from newkinds.networks.foreign import Foreign
-from newkinds.networks.sources import largest_side, open_given
-from newkinds.pipeline.backbone import open_backbone
+from newkinds.pipeline.backbone import largest_side, open_pretrained
+from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
@@ -133,7 +133,7 @@ def pretrain(
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
-    foreign = open_given(chosen, file, offline)  # "auto" stays: here a network is to be trained
+    foreign = open_pretrained(chosen, file, offline)  # "auto" stays: here a network is to be trained
     images = _known(known, out, chosen, foreign, data, say)
     return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
 
@@ -162,7 +162,7 @@ def prepare(
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
     chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
-    chosen, foreign = open_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
     images = _known(known, out, chosen, foreign, data, say)
     return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
 
@@ -306,9 +306,9 @@ def _pipeline(
     file = None if weights is None else Path(weights)
     known = opened_once(known, labelled=True)
     if METHODS[settings.method].takes_features(settings):
-        settings, foreign = open_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
+        settings, foreign = choose_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
     else:
-        foreign = open_given(settings, file, offline)
+        foreign = open_pretrained(settings, file, offline)
     shape = _shape(settings, foreign, progress)
     pair = open_pair(
         named(known, labelled=True, data=data, **shape) or known,

@@ -1,4 +1,4 @@
-"""Several methods on the same pictures, one f for all of them: a table, and where they agree."""
+"""Comparison of several methods on the same pictures and the same f: a table, and how far they agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from newkinds.memory import PeakMemory
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
-from newkinds.pipeline.backbone import open_backbone
+from newkinds.pipeline.choice import choose_backbone
 from newkinds.presets import combine
 from newkinds.progress import QUIET, Progress, automatic
 from newkinds.report import write_report
@@ -42,13 +42,13 @@ SCORES = ("acc", "nmi_geometric", "ari")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What several methods found.
+    """The result of a comparison.
 
     path: the folder. methods: a row for each, with the mean and the standard deviation over the seeds of every score
     (where the truth is known), of the number of kinds, of seconds and of megabytes. agreement: how far two methods
     agree, the share of pictures that both put into the same kinds, matched one to one; mean over the seeds, (M, M).
-    learnt: what was learnt from the known kinds once, for every method and seed that takes it, and the seconds that it
-    took; None where it was interrupted, and so not measured.
+    learnt: f and the auxiliary networks, which are trained once for all methods and seeds, with the seconds that each
+    took; None where training was interrupted, and so not timed.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Comparison:
     @property
     def page(self) -> Path:
         """The report."""
-        return self.path / "report" / "index.html"
+        return self.path / names.PAGE
 
     def table(self) -> bytes:
         """Return the rows as CSV."""
@@ -75,7 +75,7 @@ def compare(
     unsorted: Source,
     *,
     out: str | Path,
-    methods: Sequence[str] = COMPARED,
+    methods: Sequence[str] | None = None,
     kinds: int | str | None = None,
     seeds: int = 3,
     truth: str | Path | None = None,
@@ -93,13 +93,14 @@ def compare(
     The same call again continues: what is finished is not repeated.
 
     Args:
-        out: a folder; f is in `f`, each auxiliary network in a folder of its own, every run in METHOD-SEED.
-        methods: names from `newkinds methods`.
-        seeds: how many, from 0; f and auxiliary networks have the settings' seed.
-        jobs: how many runs to make at once.
-        backend: what spreads them, one of joblib's: "loky", "threading", "dask" or "ray".
+        out: a folder; f is in `f`, each auxiliary network in its own folder, every run in METHOD-SEED.
+        methods: names from `newkinds methods`; default: a few of them.
+        seeds: how many, from 0; f and the auxiliary networks are trained with the settings' seed.
+        jobs: how many runs at once.
+        backend: the joblib backend that runs them: "loky", "threading", "dask" or "ray".
         known, unsorted, kinds, truth, weights, data, settings, device, offline, progress: as in `discover`.
     """
+    methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
@@ -109,7 +110,7 @@ def compare(
     if on_features or chosen.kinds == "auto":
         begun = [one for one in (first, *(folder / f"{name}-0" for name in on_features)) if one.exists()]
         file, out = None if weights is None else Path(weights), begun[0] if begun else first
-        chosen, _ = open_backbone(chosen, known, file, out=out, offline=offline, progress=progress)
+        chosen, _ = choose_backbone(chosen, known, file, out=out, offline=offline, progress=progress)
     computing: dict[str, Any] = {"data": data, "device": device, "offline": offline}
     on_known: dict[str, Any] = {"settings": chosen, "progress": progress, **computing}
     if chosen.kinds == "auto":
@@ -140,7 +141,9 @@ def compare(
     write_atomic(folder / "table.csv", found.table())
     shown = RunFolder.open(folder / f"{DEFAULT if DEFAULT in methods else methods[0]}-0")
     page = report_data(shown, unsorted_of(shown, data, progress, unsorted))
-    write_report(replace(page, title=folder.resolve().name, comparison=values), folder / "report", progress=progress)
+    write_report(
+        replace(page, title=folder.resolve().name, comparison=values), folder / names.REPORT, progress=progress
+    )
     return found
 
 
@@ -158,7 +161,7 @@ def _check(methods: Sequence[str], seeds: int, jobs: int, backend: str) -> None:
 
 
 def _claim(folder: Path, asked: dict[str, Any]) -> None:
-    """Make the folder, or refuse one that is of something else."""
+    """Make the folder, or refuse one that holds something else."""
     RunFolder.check_writable(folder)
     file = folder / ASKED
     if file.exists():
@@ -184,7 +187,7 @@ def _run(
     weights: str | PathLike[str] | None,
     options: dict[str, Any],
 ) -> None:
-    """Run one method with one seed, unless that is done, and write down what it cost."""
+    """Run one method with one seed, unless that is done, and record what it cost."""
     if (folder / COST).exists():
         return
     chosen = settings.with_changes({"method": method, "seed": seed})
@@ -206,7 +209,7 @@ def _run(
 
 @contextmanager
 def _measured(folder: Path) -> Iterator[None]:
-    """Write down in a folder what it cost to make it: the time only where it was made without an interruption."""
+    """Record in a folder what making it cost; the time only if that was not interrupted."""
     begun, started, peak = folder.exists(), time.monotonic(), PeakMemory()
     yield
     if not (folder / COST).exists():
@@ -221,7 +224,7 @@ def _auxiliaries(methods: Sequence[str]) -> list[str]:
 
 
 def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
-    """Read the runs and put them side by side."""
+    """Read the runs and tabulate them."""
     labels: dict[str, list[Any]] = {}
     rows = []
     for name in methods:

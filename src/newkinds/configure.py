@@ -14,7 +14,7 @@ from newkinds.settings.files import checked
 
 
 def _sections() -> dict[str, type[Section]]:
-    """Return the settings that methods bring, by the table that they stand in."""
+    """Return the sections of settings that methods bring, by the name of their table."""
     return {name: section for method in METHODS.values() for name, section in method.sections.items()}
 
 

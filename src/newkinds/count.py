@@ -1,7 +1,7 @@
 """How many new kinds there are (Algorithm 2): known kinds serve as probes for the right number of clusters.
 
-The paper divides the probe kinds once into anchors and validation. A sweep over K is cheap here, so that it is repeated
-over random divisions: their answers are averaged, and their spread tells how sure the average is.
+The paper divides the probe kinds once into anchors and validation. A sweep over K is cheap here, so it is repeated over
+random divisions: their answers are averaged, and their spread says how certain the average is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from newkinds.settings import Count as CountSettings
 
 BOOTSTRAPS = 1000  # draws of divisions with replacement, for the interval
 ALLOWANCE = 0.05  # of the number of kinds, by which the interval is wider: see `_interval`
-FLAT = 0.02  # of the accuracy: less of a rise and fall over K says nothing
+FLAT = 0.02  # of the accuracy: a curve that varies less than this over K says nothing
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Count:
-    """The number of new kinds, and how it came about.
+    """The estimated number of new kinds, and how it was found.
 
-    k: the answer. low, high: an interval that is to hold the truth with probability `confidence`. k_accuracy, k_index:
-    where either curve has its maximum; k_mean: their mean, which the final clustering has; all three as the
-    median over the divisions. answers: one for each division. remarks: what a person should know, in words.
-    index_error: the standard error of the index where it was sampled, at most.
+    k: the estimate. low, high: an interval meant to contain the truth with probability `confidence`. k_accuracy,
+    k_index: where each curve has its maximum; k_mean: their mean, which the final clustering has; all three as the
+    median over the divisions. answers: one for each division. remarks: caveats for the user, in words. index_error: the
+    largest standard error of the index, where it was sampled.
     """
 
     k: int
@@ -71,11 +71,7 @@ class Count:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values; what is not a number becomes None."""
-        values: dict[str, Any] = {name: None if value != value else value for name, value in asdict(self).items()}
-        return {
-            **values,
-            "curve": [{k: None if v != v else v for k, v in asdict(point).items()} for point in self.curve],
-        }
+        return {**_plain(asdict(self)), "curve": [_plain(asdict(point)) for point in self.curve]}
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
@@ -114,10 +110,10 @@ def count_kinds(
     """Estimate the number of kinds in the unsorted pictures from features of them and of the probe kinds.
 
     probe_features: float (P, d); probe_labels: int64 (P,) numbered 0..L_r-1; unsorted_features: float (M, d).
-    groups: to which group each probe kind belongs, such as its alphabet; then each is used on its own.
+    groups: the group that each probe kind belongs to, such as its alphabet; each group is then used separately.
     """
     probes, unsorted = _prepared(probe_features, unsorted_features, settings)
-    # Beyond half the number of pictures a kind would have less than two.
+    # Beyond half the number of pictures, a kind would have fewer than two.
     largest = min(settings.max_kinds, len(unsorted) // 2)
     if settings.estimator == "labelled":
         return _by_labelled(probes, probe_labels, unsorted, largest, settings, seed)
@@ -131,7 +127,7 @@ def count_kinds(
 
 
 def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> list[int] | None:
-    """Return which known kinds are kept from training to be probes; None if there are too few to spare any."""
+    """Return which known kinds are held out of training as probes; None if there are too few to spare any."""
     if settings.probes != "auto":
         chosen = [i for i, name in enumerate(classes) if any(fnmatchcase(name, mask) for mask in settings.probes)]
         idle = [mask for mask in settings.probes if not any(fnmatchcase(name, mask) for name in classes)]
@@ -147,7 +143,7 @@ def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> l
 
 
 def in_words(count: Mapping[str, Any]) -> str:
-    """Return the number and how sure it is, from what `Count.to_dict` gave."""
+    """Return the number and its interval as a sentence, from what `Count.to_dict` returned."""
     if count["confidence"] is None:
         return f"New kinds: {count['k']} (by the accuracy on the known ones)."
     low, high = count["low"], count["high"]
@@ -181,7 +177,7 @@ def divide(n_classes: int, settings: CountSettings, seed: int, groups: Sequence[
 def _prepared(
     probes: NDArray[np.float32], unsorted: NDArray[np.float32], settings: CountSettings
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the features as the sweep takes them: of length 1 and in fewer dimensions, where the settings say so."""
+    """Return the features as the sweep uses them: scaled to length 1 and reduced by PCA, if the settings say so."""
     points = np.concatenate([probes, unsorted]).astype(np.float64)
     if settings.unit_length:
         points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
@@ -201,7 +197,7 @@ def _sweep(
     settings: CountSettings,
 ) -> Swept:
     """Cluster with every K and measure what the validation probes and the unsorted pictures say (lines 5 to 8)."""
-    # Anchors are numbered by their place, validation probes are free as the unsorted are; other probes are left out.
+    # Anchors are numbered in order; validation probes are free, as unsorted pictures are; other probes are left out.
     used = np.isin(probe_labels, division.anchors + division.validation)
     labels = probe_labels[used]
     place = np.full(int(probe_labels.max()) + 1, -1, dtype=np.int64)
@@ -210,7 +206,7 @@ def _sweep(
     anchors = np.concatenate([place[labels], np.full(len(unsorted), -1, dtype=np.int64)])
     validation = np.flatnonzero(place[labels] < 0)
     new = np.arange(len(labels), len(points))
-    # Line 5 and 6: L_r + K clusters for all K, from the largest down.
+    # Lines 5 and 6: L_r + K clusters for all K, from the largest down.
     classes = len(division.anchors) + len(division.validation)
     counts = [classes + k for k in range(largest + 1)]
     clusterings = kmeans_sweep(points, counts, seed=division.seed, anchors=anchors, restarts=settings.restarts)
@@ -246,9 +242,9 @@ def _remaining(
 
 
 def _answer(swept: Sequence[Swept], settings: CountSettings, seed: int) -> Count:
-    """Find the optima of each division, and from all of them the answer and its interval (lines 10 to 12)."""
+    """Find the optima of each division, and from them the estimate and its interval (lines 10 to 12)."""
     optima = np.array([_optima(each, settings) for each in swept])  # K_a, K_v
-    # Line 10: the mean of both, and the clustering with that K, which the sweep has already; line 12: what remains.
+    # Line 10: the mean of both, and the clustering with that K, which the sweep already has; line 12: what remains.
     means = np.array([_rounded(pair.mean(), settings) for pair in optima])
     answers = np.array([each.found[k] for each, k in zip(swept, means, strict=True)])
     k = _rounded(float(answers.mean()), settings)
@@ -273,10 +269,10 @@ def _answer(swept: Sequence[Swept], settings: CountSettings, seed: int) -> Count
 def _optima(swept: Swept, settings: CountSettings) -> tuple[int, int]:
     """Return the K that is best by ACC and the K that is best by the index (line 10); ties go to the largest K.
 
-    Where known kinds fall apart, by more than `decline` of the accuracy, K is too large whatever the index says: it is
-    asked about the other K only. Accuracies within `tolerance` of the best are ties, and often there are many: beyond
-    the right K other kinds are cut up first. Of them the largest K is taken whose index is within `index_tolerance` of
-    the best among them.
+    Where known kinds split, so that the accuracy drops by more than `decline`, K is too large whatever the index says:
+    the index is maximised over the other K only. Accuracies within `tolerance` of the best are ties, and there are
+    often many: beyond the right K, other kinds are split first. Among the ties, the largest K is taken whose index is
+    within `index_tolerance` of their best.
     """
     best = swept.accuracy.max()
     plausible = swept.accuracy >= best - settings.decline
@@ -285,7 +281,7 @@ def _optima(swept: Swept, settings: CountSettings) -> tuple[int, int]:
     highest = index[ties].max()
     least = highest - settings.index_tolerance * abs(highest) if np.isfinite(highest) else -np.inf
     k_accuracy = int(np.flatnonzero(ties & (index >= least))[-1])
-    if not np.isfinite(index[plausible]).any():  # a single cluster, whatever K: nothing tells against the fewest
+    if not np.isfinite(index[plausible]).any():  # a single cluster, whatever K: nothing speaks against the fewest
         return k_accuracy, 0
     return k_accuracy, int(np.flatnonzero(plausible & (index == index[plausible].max()))[-1])
 
@@ -297,11 +293,11 @@ def _rounded(k: float, settings: CountSettings) -> int:
 def _interval(
     swept: Sequence[Swept], optima: NDArray[np.int64], answers: NDArray[np.int64], settings: CountSettings, seed: int
 ) -> tuple[int, int]:
-    """Return an interval of numbers of kinds: what either optimum alone would say, averaged over divisions drawn again.
+    """Return a bootstrap interval for the number of kinds: what either optimum alone would give, over the divisions.
 
-    It is narrow when both optima agree in all divisions, and wide when they disagree or hang on the division. What all
-    divisions have in common, f and the index, cannot be seen by drawing them again: for that the interval is wider by
-    an allowance, found on OmniGlot's probe alphabets, on mixtures and on digits.
+    It is narrow when both optima agree in all divisions, and wide when they disagree or depend on the division. Errors
+    that all divisions share, those of f and of the index, are invisible to resampling: the interval is widened for them
+    by an allowance, which was found on OmniGlot's probe alphabets, on mixtures and on digits.
     """
     either = np.array([each.found[pair] for each, pair in zip(swept, optima, strict=True)])
     least = np.minimum(either.min(axis=1), answers)
@@ -327,7 +323,7 @@ def _curve(swept: Sequence[Swept]) -> tuple[Point, ...]:
 
 
 def _remarks(curve: Sequence[Point], k_accuracy: int, k_index: int) -> tuple[str, ...]:
-    """Return what a person should know of the curves, in words."""
+    """Return caveats about the curves, in words."""
     remarks = []
     accuracies = [point.accuracy for point in curve]
     if max(accuracies) - min(accuracies) < FLAT:
@@ -354,7 +350,7 @@ def _by_labelled(
 ) -> Count:
     """Return the estimate of generalized category discovery: plain k-means on all, K by the labelled pictures' ACC.
 
-    The K that maximises that accuracy is searched by Brent's method between no and `largest` new kinds.
+    The K that maximises that accuracy is found by Brent's method, between 0 and `largest` new kinds.
     """
     points, classes = np.concatenate([probes, unsorted]), int(labels.max()) + 1
     tried: dict[int, Point] = {}

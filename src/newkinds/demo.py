@@ -1,4 +1,4 @@
-"""The whole pipeline on the handwritten digits that come with scikit-learn."""
+"""The demo: the whole pipeline on the handwritten digits that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from newkinds.api import discover
 from newkinds.discovery import Discovery
 from newkinds.progress import Progress, automatic
-from newkinds.runs import RunFolder
+from newkinds.runs import RunFolder, names
 from newkinds.version import __version__
 
 TRUE_KINDS = 5
@@ -33,14 +33,14 @@ def demo(
     progress.say("Digits 0 to 4 are known, 5 to 9 unsorted. First: how many new kinds are there, and which?")
     guessed = discover("digits:known", "digits:unsorted", out=auto, kinds="auto", **common)
     progress.say(f"Second: the same with the true number, {TRUE_KINDS}.")
-    weights = auto / "network.safetensors"
+    weights = auto / names.NETWORK
     given = discover("digits:known", "digits:unsorted", out=out, kinds=TRUE_KINDS, weights=weights, **common)
     return guessed, given
 
 
 def _clear_other_demo(folder: Path, seed: int) -> None:
     """Remove a demo of another seed or version, so that the demo can be run again; nothing else is touched."""
-    if not (folder / "run.json").is_file():
+    if not (folder / names.ABOUT).is_file():
         return
     run = RunFolder.open(folder)
     ours = set(run.sources.values()) == {"digits:known", "digits:unsorted"}

@@ -2,7 +2,7 @@
 
 Letters: N samples, K clusters, d dimensions. z is (N, d), one embedding a row; p and q are (N, K), one distribution
 over the clusters a row, so p[i, k] is the paper's p(k|i). Gradients flow through every tensor argument of Eq. 1 to 6:
-call `target`, `ensemble` and `corrected` under `torch.no_grad()` when their results are to be constants.
+call `target`, `ensemble` and `corrected` under `torch.no_grad()` if their results should be constants.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def squared_distances(z: Tensor, centres: Tensor) -> Tensor:
     """Return ||z_i - mu_k||^2, the inner part of Eq. 1, without a tensor of N x K x d.
 
     z: float (N, d). centres: the same dtype, (K, d). Both are moved by the centres' mean first, so that a large common
-    offset does not eat the digits of ||z||^2 - 2 z.mu + ||mu||^2; float32 overflows from norms of 1e18 on.
+    offset does not cancel the digits of ||z||^2 - 2 z.mu + ||mu||^2; float32 overflows from norms of 1e18 on.
 
     Returns the same dtype, (N, K), >= 0; the gradient is 0, not NaN, where a point lies on a centre.
     """
@@ -98,7 +98,7 @@ def target(p: Tensor, mass: Tensor | None = None) -> Tensor:
         raise UsageError(f"p of shape {tuple(p.shape)}{given} make no target.", hint="Give p (N, K) and mass (K,).")
     if mass is None:
         mass = p.sum(dim=0)
-    sharper = p * (p / torch.where(mass > 0, mass, 1))  # in this order p^2 cannot round to 0 before it is divided
+    sharper = p * (p / torch.where(mass > 0, mass, 1))  # in this order, p^2 cannot underflow before the division
     total = sharper.sum(dim=1, keepdim=True)
     return torch.where(total > 0, sharper / torch.where(total > 0, total, 1), 1 / p.shape[1])
 
@@ -108,14 +108,14 @@ def ensemble(previous: Tensor, p: Tensor, beta: float) -> Tensor:
 
     previous: float (N, K), P^(t-1); all zero before the first step. p: (N, K), this step's predictions. beta: [0, 1).
 
-    Returns the same dtype, (N, K); rows sum to 1 - beta^t, which `corrected` mends.
+    Returns the same dtype, (N, K); rows sum to 1 - beta^t, which `corrected` fixes.
     """
     _same_shape("previous", previous, "p", p)
     return _momentum(beta) * previous + (1 - beta) * p
 
 
 def corrected(average: Tensor, beta: float, t: int) -> Tensor:
-    """Return P^t / (1 - beta^t), the average freed of its start at zero (Eq. 5).
+    """Return P^t / (1 - beta^t), the average corrected for its start at zero (Eq. 5).
 
     average: float (N, K), P^t from `ensemble`. beta: in [0, 1). t: how many predictions are in it, >= 1.
 
@@ -196,7 +196,7 @@ def clustering_accuracy(assigned: Labels, truth: Labels) -> float:
     """Return ACC, the share of samples whose cluster stands for their class under the best one-to-one g (Eq. 7).
 
     assigned, truth: N integers each, in any numbering. Samples of clusters or classes left over count as wrong, which
-    is what the paper's permutations say once the shorter side is filled up with empty clusters or classes.
+    is what the paper's permutations amount to once the shorter side is padded with empty clusters or classes.
 
     Returns a number in (0, 1].
     """

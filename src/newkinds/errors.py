@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that say the value, the limit and the way out.
+"""Exceptions, which say the value, the limit and the way out.
 
 Every error that a user can cause is a `NewkindsError`. Its text is one or two sentences on what is wrong, its `hint`
 is the way out: the command line prints the hint as the last line and leaves with `exit_code`.
@@ -33,7 +33,7 @@ class NumericsError(NewkindsError):
 
 
 class OutOfMemoryError(NewkindsError):
-    """The memory of a device does not hold what is to be computed on it."""
+    """A device has too little memory for the computation."""
 
 
 class RunError(NewkindsError):
@@ -41,13 +41,13 @@ class RunError(NewkindsError):
 
 
 class UsageError(NewkindsError, ValueError):
-    """A value that was asked for does not exist or is out of its range."""
+    """A value that the user asked for does not exist or is out of range."""
 
     exit_code = 2
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
-    """Return the error for a name that is not one of `valid`: it lists them all and points out the likely one."""
+    """Return the error for a name that is not one of `valid`: it lists them all and suggests the nearest."""
     valid = sorted(valid)
     close = get_close_matches(name, valid, n=1)
     meant = f"Did you mean {close[0]!r}? " if close else ""

@@ -1,4 +1,4 @@
-"""f over a set of pictures, always in eval mode: as they are, or averaged over random views."""
+"""Features: f over a set of pictures, always in eval mode, plain or averaged over random views."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 
-FIRST_VIEW = 2  # of those that features are averaged over: training has views 0 and 1
-BATCH = 256  # pictures at once, of up to 64 x 64 pixels; of larger ones fewer, as the memory goes with the pixels
+FIRST_VIEW = 2  # number of the first view to average over: training uses views 0 and 1
+BATCH = 256  # pictures in a batch, of up to 64 x 64 pixels; fewer of larger ones, as memory grows with the pixels
 
 
 def extract_features(network: Network, images: ImageSet, *, progress: Progress = QUIET) -> NDArray[np.float32]:
@@ -46,7 +46,7 @@ def averaged_features(
     seed: int,
     progress: Progress = QUIET,
 ) -> NDArray[np.float32]:
-    """Return the mean of f's features of each picture as it is, (N, d), and of those of so many random views of it."""
+    """Return f's features of each picture, (N, d), averaged over the plain picture and `views` random views of it."""
     how = policy(augmentation, images.size)
     if views == 0 or how == policy("none", images.size):
         return features
@@ -72,9 +72,9 @@ def apply(
 ) -> NDArray[np.float32]:
     """Return a module's output (N, ...), or that of its method `call`, over all pictures.
 
-    They are taken as they are, or as `prepare` makes them of their pixels (uint8) and numbers. The module is in eval
-    mode meanwhile; the modes of its parts are put back afterwards. Of several processes each takes a share of the
-    pictures: all of them must call this, and all get the whole; unless one does it `alone`.
+    Pictures are passed as they are, or as `prepare` returns them for their pixels (uint8) and numbers. The module is in
+    eval mode during this; the modes of its parts are restored afterwards. Several processes share the pictures: all of
+    them must call this, and all get the whole result, unless one does it `alone`.
     """
     every = np.arange(len(images), dtype=np.int64)
     mine = every if alone else share(every)
@@ -107,26 +107,26 @@ def _batch(
 
 
 def batch_size(module: nn.Module) -> int:
-    """Return how many pictures a module is given at once, by the side that its network brings them to."""
+    """Return the batch size for a module, by the side that its network scales pictures to."""
     side = max((layer.network_size for layer in module.modules() if isinstance(layer, Network)), default=0)
     return BATCH if side <= 64 else max(8, BATCH * 64**2 // side**2)
 
 
 def as_input(pixels: NDArray[Any], device: torch.device) -> Tensor:
-    """Return pixels as a network takes them: uint8 pictures as float32 in [0, 1], embeddings as they are."""
+    """Return pixels as a network's input: uint8 pictures as float32 in [0, 1], embeddings as they are."""
     tensor = to_device(pixels, device)
     return tensor.float().div_(255) if tensor.dtype == torch.uint8 else tensor
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Return the device where a module's weights, or its buffers, are."""
+    """Return the device of a module's weights or, without any, of its buffers."""
     for tensor in module.parameters():
         return tensor.device
     return next(iter(module.buffers())).device
 
 
 class ModelOutputs(NamedTuple):
-    """What a model says about N pictures: features (N, d), embedding (N, w) and log p(k|i) (N, K), all float32."""
+    """The outputs of a model for N pictures: features (N, d), embedding (N, w) and log p(k|i) (N, K), all float32."""
 
     features: NDArray[np.float32]
     embedding: NDArray[np.float32]
@@ -134,7 +134,7 @@ class ModelOutputs(NamedTuple):
 
 
 def model_outputs(model: Model, images: ImageSet, *, title: str = "", progress: Progress = QUIET) -> ModelOutputs:
-    """Return all that a model says about pictures, in one pass; see `apply`."""
+    """Return all outputs of a model for a set of pictures, in one pass; see `apply`."""
     rows = apply(model, images, call=lambda x: torch.cat(model.outputs(x), dim=1), title=title, progress=progress)
     ends = np.cumsum([model.network.feature_dim, rows.shape[1] - model.network.feature_dim - model.kinds])
     features, embedding, log_p = (np.ascontiguousarray(part) for part in np.split(rows, ends, axis=1))

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written beside, synced, and moved into place."""
+"""Atomic writes: a file is written beside its target, synced, and moved into place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-TEMPORARY = ".tmp-newkinds-"  # what the names of files begin with that are being written
+TEMPORARY = ".tmp-newkinds-"  # prefix of files that are being written
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to write that takes its place when the block ends; after an error nothing of it is left.
+    """Open a file for writing that is moved into place when the block ends; after an error nothing of it is left.
 
     A crash at any moment leaves the old file or the new one, whole. The temporary name cannot be guessed, and nothing
     that is there already is written to.

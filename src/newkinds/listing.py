@@ -1,4 +1,4 @@
-"""What can be asked for by name: methods, networks, data sets, presets and settings, as plain data."""
+"""Listings of what can be asked for by name: methods, networks, data sets, presets and settings, as plain data."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def methods() -> dict[str, str]:
 
 
 def networks() -> dict[str, str]:
-    """Return a line about each network that `discover` takes, by name; the last ones are trained already."""
+    """Return a line about each network that `discover` takes, by name; the last ones are pretrained."""
     from newkinds.networks import FOREIGN, NETWORKS
 
     return {**{name: network.description for name, network in NETWORKS.items()}, **FOREIGN}
 
 
 def datasets() -> dict[str, dict[str, Any]]:
-    """Return what there is to know of each data set that can be given by name.
+    """Return a description of each data set that can be given by name.
 
     title, address: its publisher's name for it, and where to get it, "" where it needs no download. parts: a line about
-    each part. known, unsorted: the part that the bare name stands for, None where one has to be chosen. needs: the
-    files that it needs below the folder `data`.
+    each part. known, unsorted: the part that the bare name stands for, None if one has to be chosen. needs: the files
+    that it needs below the folder `data`.
     """
     from newkinds.datasets import DATASETS
 

@@ -1,4 +1,4 @@
-"""How this process keeps its memory."""
+"""Memory of this process: how the allocator keeps it, and how much was used at most."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MOST = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep freed memory for the next batch; for a process of our own, as it is for good.
+    """Make the C library keep freed memory for the next batch. Irreversible, so only for our own process.
 
-    By default glibc gives blocks as large as a layer's activations back to the system at once, and every step of
-    training has them zeroed and mapped again: a tenth of its time and more on a CPU. Other systems and C libraries are
-    left as they are, and so is an allocator that the user has chosen or tuned.
+    By default glibc returns blocks as large as a layer's activations to the system at once, and every training step has
+    them mapped and zeroed again, which costs a tenth of its time or more on a CPU. Other systems and C libraries are
+    left alone, and so is an allocator that the user has chosen or tuned.
     """
     if sys.platform != "linux" or any(name.startswith(("MALLOC_", "LD_PRELOAD")) for name in os.environ):
         return
@@ -29,12 +29,12 @@ def keep_freed_memory() -> None:
 
 
 class PeakMemory:
-    """The largest size of this process from now on, where the system tells it (Linux)."""
+    """The peak memory of this process from now on, where the system reports it (Linux)."""
 
     def __init__(self) -> None:
         self.known = True
         try:
-            Path("/proc/self/clear_refs").write_text("5")  # begin anew
+            Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         except OSError:
             self.known = False
 

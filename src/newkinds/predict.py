@@ -1,9 +1,9 @@
-"""Which kind a new picture belongs to: one that was discovered, or one that was known before.
+"""Prediction: which kind a new picture belongs to, one that was discovered or one that was known before.
 
-The model tells the new kinds apart, but says nothing of the known ones. So it keeps a prototype of every kind, known
-and new: its mean feature under the final f. A picture is compared with all of them (Eq. 1 on distances in units of the
-spread inside kinds), which gives the probability that it is of a known kind, and of which; what is left is shared among
-the new kinds as the model says.
+The model tells the new kinds apart, but knows nothing of the known ones. So it keeps a prototype of every kind, known
+and new: the kind's mean feature under the final f. A picture is compared with all of them (Eq. 1 on distances in units
+of the spread within kinds), which gives the probability that it is of a known kind, and of which; the rest is divided
+among the new kinds as the model says.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AMONG = ("all", "new", "known")
 def prototypes(
     model: Model, known: ImageSet, features: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> dict[str, Tensor]:
-    """Return the mean feature of every known and new kind, and the spread of each feature inside kinds.
+    """Return the mean feature of every known and new kind, and the spread of each feature within kinds.
 
     features: of the unsorted pictures under the model's f, float32 (N, d). labels: their new kinds, int64 (N,).
     """
@@ -64,7 +64,7 @@ def combined(
     kinds = new.shape[1]
     spread = extra["spread"] * np.sqrt(features.shape[1])
     near = assignment(torch.from_numpy(features) / spread, extra["means"] / spread, alpha=1.0)
-    # With one unit as the typical distance Eq. 1 is nearly flat; its sharpened form decides between kinds.
+    # With a typical distance of 1, Eq. 1 is nearly flat; sharpened, it decides between kinds.
     near = near**8 * extra["present"]
     near = near / near.sum(dim=1, keepdim=True)
     known = near[:, :-kinds].numpy()
@@ -88,8 +88,8 @@ def predict_images(
 ) -> Assignment:
     """Return the kinds of pictures.
 
-    among: "all" kinds, or only the "new" or the "known" ones. network: the run's, which has to be said where it is a
-    `module:function`. data: the folder of data sets called by name. device: where to compute; None: the best there is.
+    among: "all" kinds, or only the "new" or the "known" ones. network: the run's, which has to be named if it is a
+    `module:function`. data: the folder of named data sets. device: where to compute; None: the best there is.
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)

@@ -1,4 +1,4 @@
-"""What a person sees while waiting: bars on a terminal, an updated line in a notebook, plain lines, or nothing."""
+"""Progress display: bars in a terminal, an updated line in a notebook, plain lines, or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTEBOOK_SECONDS = 0.5  # between two updates of a line in a notebook: each is a
 
 
 class Step:
-    """One task under way; `advance` it as work gets done."""
+    """One task in progress; `advance` it as work gets done."""
 
     def __init__(self, owner: Progress, title: str, total: int, done: int = 0) -> None:
         self._owner = owner
@@ -34,21 +34,21 @@ class Step:
         self.display: Any = None  # IPython's handle of the line in a notebook
 
     def advance(self, amount: int = 1, note: str | None = None) -> None:
-        """Say that `amount` more units are done; `note` is a short text shown behind the bar."""
+        """Say that `amount` more units are done; `note` is a short text shown after the bar."""
         self.done += amount
         if note is not None:
             self.note = note
         self._owner._shown(self)
 
     def due(self, now: float, seconds: float) -> bool:
-        """Return whether the line was last shown that long ago, and take it as shown now if so."""
+        """Return whether the line was last shown at least that long ago; if so, count it as shown now."""
         if now - self._last < seconds:
             return False
         self._last = now
         return True
 
     def line(self, now: float) -> str:
-        """Return how far it is: the count, the time left and the note."""
+        """Return the status as text: the count, the time left and the note."""
         parts = [f"{self.title} {self.done}/{self.total}"]
         if self._before < self.done < self.total:
             left = (now - self._started) / (self.done - self._before) * (self.total - self.done)
@@ -57,10 +57,10 @@ class Step:
 
 
 class Progress:
-    """Where the stages say what they do.
+    """Where the stages report what they do.
 
     mode: "bars" for a terminal, "notebook", "plain" lines, "quiet" (warnings only), "silent", or "auto": one of the
-    first three, by where it runs.
+    first three, depending on where it runs.
     """
 
     def __init__(self, mode: str = "auto", stream: TextIO | None = None) -> None:
@@ -68,7 +68,7 @@ class Progress:
             raise unknown_name("progress mode", mode, MODES)
         if mode == "auto":
             mode = _suited(stream)
-        # Without a stream, each line goes to what sys.stderr is at that moment: QUIET outlives replacements of it.
+        # Without a stream, each line goes to the current sys.stderr: QUIET outlives replacements of it.
         # Notebooks show standard error as if something had failed.
         self._console = Console(
             file=stream,
@@ -93,7 +93,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str, total: int, done: int = 0) -> Iterator[Step]:
-        """Show a task of `total` units until the block ends; `done` of them were done before, in no time of ours."""
+        """Show a task of `total` units until the block ends; `done` of them were done in an earlier run."""
         step = Step(self, title, total, done)
         if self.mode == "notebook":
             with _displayed(step):
@@ -112,7 +112,7 @@ class Progress:
                 TextColumn("{task.fields[note]}", markup=False),
                 console=self._console,
                 transient=False,
-                redirect_stdout=sys.stdout.isatty(),  # what is piped on must not end up among the bars
+                redirect_stdout=sys.stdout.isatty(),  # piped output must not end up among the bars
             )
             self._bars.start()
         step.task = self._bars.add_task(title, total=total, completed=done, note="")
@@ -136,10 +136,10 @@ class Progress:
 
 
 def automatic(progress: Progress | None) -> Progress:
-    """Return what a public function shows its progress on: what it was given, otherwise what suits the place.
+    """Return the progress display of a public function: the one given, otherwise one that suits the environment.
 
-    None stands for bars in a terminal, a line in a notebook, and warnings only where nobody watches, as in a pipe or a
-    test. Of the processes that torchrun starts, the first one speaks.
+    None means bars in a terminal, a line in a notebook, and warnings only where nobody watches, as in a pipe or a
+    test. Of the processes that torchrun starts, only the first one prints.
     """
     if progress is not None:
         return progress
@@ -150,7 +150,7 @@ def automatic(progress: Progress | None) -> Progress:
 
 
 def _suited(stream: TextIO | None) -> str:
-    """Return the mode for where this process runs; stream: where its lines go, None for standard error."""
+    """Return the mode that suits this process; stream: where its lines go, None for standard error."""
     if stream is None and _in_notebook():
         return "notebook"
     try:

@@ -1,6 +1,6 @@
 """Randomness as a pure function of (seed, purpose, indices): no global generator, no generator state to save.
 
-A run that is killed and started again asks for the same numbers by the same names and gets the same numbers.
+A run that is killed and restarted asks for the same numbers by the same names, and gets them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
 def uniforms(
     seed: int, purpose: str, epoch: int, items: NDArray[np.int64], columns: int, view: int = 0
 ) -> NDArray[np.float64]:
-    """Draw numbers in [0, 1) for each item, whatever batch it stands in.
+    """Draw numbers in [0, 1) for each item, independent of the batch that it is in.
 
     Counter-based (the finaliser of splitmix64), so that row i depends on (seed, purpose, epoch, view, items[i]) only.
 
@@ -54,7 +54,7 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @contextmanager
 def seeded_torch(seed: int, purpose: str, *indices: int) -> Iterator[None]:
-    """Let torch's own initialisers draw from (seed, purpose, indices), and leave torch's global generator untouched."""
+    """Make torch's initialisers draw from (seed, purpose, indices); torch's global generator is left untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key(seed, purpose, *indices) % 2**63)
         yield
@@ -62,9 +62,9 @@ def seeded_torch(seed: int, purpose: str, *indices: int) -> Iterator[None]:
 
 @contextmanager
 def one_thread(libraries: ThreadpoolController | None = None) -> Iterator[None]:
-    """Run on one thread, so that sums come out the same to the bit whatever the machine's number of cores.
+    """Run on one thread, so that sums are the same to the bit on any number of cores.
 
-    libraries: those with threads of their own; None looks for them, which takes milliseconds.
+    libraries: the thread pools to limit; None looks for all of them, which takes milliseconds.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

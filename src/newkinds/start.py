@@ -1,4 +1,4 @@
-"""The start of Algorithm 1: PCA into the bottleneck, k-means into the centres, and the first predictions."""
+"""The start of Algorithm 1: PCA for the bottleneck, k-means for the centres, and the first predictions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from newkinds.networks import StudentHead
 from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
 
-TIGHTEST = 1e-6  # of the whole variance: what is left inside kinds counts as at least this
-# Where the scale is looked for, in units of the distances inside kinds: beyond the largest, p hardly changes any more.
+TIGHTEST = 1e-6  # of the total variance: the least that the variance within kinds counts as
+# Range of the search for the scale, in units of the distances within kinds: beyond it, p hardly changes.
 SMALLEST_SCALE, LARGEST_SCALE, SEARCH = 0.1, 8.0, 30
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where clustering starts.
+    """The initial state of clustering.
 
     weight, bias: A float32 (c, d) and b float32 (c,) of the bottleneck. centres: U float32 (K, c).
-    probabilities: p float32 (N, K), of which the first targets are made. labels: what k-means says, int64 (N,).
+    probabilities: p float32 (N, K), from which the first targets are made. labels: of k-means, int64 (N,).
     """
 
     weight: NDArray[np.float32]
@@ -40,7 +40,7 @@ class Start:
     labels: NDArray[np.int64]
 
     def into(self, head: StudentHead) -> None:
-        """Give a head the bottleneck and the centres."""
+        """Copy the bottleneck and the centres into a head."""
         with torch.no_grad():
             head.bottleneck.weight.copy_(torch.from_numpy(self.weight))
             head.bottleneck.bias.copy_(torch.from_numpy(self.bias))
@@ -76,12 +76,12 @@ def initialise(
         turned = directions(features).astype(np.float32)
         found = kmeans(turned, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         length = np.linalg.norm(features, axis=1).mean()
-        centres = found.centres * length  # of kinds without a picture, where many are the same
+        centres = found.centres * length  # of kinds without a picture, where many pictures are equal
         for kind in np.unique(found.labels):
             centres[kind] = features[found.labels == kind].mean(axis=0, dtype=np.float64)
         return embedded_start(features, centres, settings, alpha=alpha, width=width)
     with one_thread():
-        # A full decomposition: the randomised one would draw from a generator of its own.
+        # A full decomposition: the randomised one would draw from its own generator.
         pca = PCA(n_components=width, svd_solver="full").fit(features.astype(np.float64))
         weight, bias = pca.components_, -pca.components_ @ pca.mean_
         embedded = features.astype(np.float64) @ weight.T + bias
@@ -107,10 +107,10 @@ def embedded_start(
     alpha: float = 1.0,
     width: int | None = None,
 ) -> Start:
-    """Return a start at given centres (K, d): a bottleneck that keeps what tells which of them is nearest.
+    """Return a start at given centres (K, d): a bottleneck that keeps what decides which of them is nearest.
 
     That is the part of the features in the span of the centres, moved to their mean; it has min(K - 1, d) dimensions,
-    of which a smaller `width` keeps those in which the centres lie furthest apart.
+    of which a smaller `width` keeps those in which the centres are furthest apart.
     """
     with one_thread():
         mean = centres.mean(axis=0)
@@ -148,8 +148,8 @@ def _scale(
         return 1.0, probabilities(1.0)
     if settings.scale != "auto":
         return settings.scale, probabilities(settings.scale)
-    # In units in which the mean squared distance to the own centre is 1. Where kinds are single points, the rounding
-    # between equal pictures must not be blown up.
+    # In units in which the mean squared distance to the own centre is 1. Where kinds are single points, rounding errors
+    # between equal pictures must not be magnified.
     least = TIGHTEST * float(np.square(embedded).sum(axis=1).mean())
     inside = max(float(np.square(embedded - found.centres[found.labels]).sum(axis=1).mean()), least)
     unit = 1 / math.sqrt(inside) if inside > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Tensors as safetensors files: numbers and a line of JSON about them, no code."""
+"""Tensors as safetensors files with a line of JSON as metadata: no code in them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from newkinds.errors import DataError
 
 
 def to_bytes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
-    """Return tensors and what is to be said about them as the bytes of a safetensors file.
+    """Return tensors and their metadata as the bytes of a safetensors file.
 
-    Equal tensors and words give equal bytes: names are sorted.
+    Equal tensors and metadata give equal bytes: names are sorted.
     """
     plain = {name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}
     return safetensors.torch.save(plain, metadata={"newkinds": json.dumps(about, sort_keys=True)})
 
 
 def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the words of a safetensors file; `where` is its name in an error."""
+    """Return the tensors and the metadata of a safetensors file; `where` is its name in an error."""
     try:
         tensors = safetensors.torch.load(data)
         (length,) = struct.unpack("<Q", data[:8])
@@ -41,7 +41,7 @@ def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, An
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return what a file of weights holds."""
+    """Return the bytes of a file of weights."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A trained f as an object: what it is, and its features of any pictures."""
+"""A saved network as an object: what it is, and its features of any pictures."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from newkinds.runs import names
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedNetwork:
-    """A network of known kinds in a file; it may be given wherever the file's path may.
+    """A trained network in a file; it can be passed wherever the file's path can.
 
-    path: the file. network: the module. about: what the file says of it, such as the kinds it was trained on.
+    path: the file. network: the module. about: its metadata, such as the kinds it was trained on.
     """
 
     path: Path
@@ -35,12 +35,12 @@ class TrainedNetwork:
 
     @property
     def name(self) -> str:
-        """Which network it is, as `newkinds networks` calls it."""
+        """Its name, as in `newkinds networks`."""
         return self.network.name
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The kinds that it was trained on; none where the file does not say."""
+        """The kinds that it was trained on; empty if the file does not say."""
         return tuple(self.about.get("classes", ()))
 
     def features(
@@ -54,7 +54,7 @@ class TrainedNetwork:
     ) -> NDArray[np.float32]:
         """Return the features of pictures, float32 (N, feature_dim), in the order of their names.
 
-        images: as in `newkinds.discover`. fit: what becomes of pictures that are not square, "crop" or "squash". data,
+        images: as in `newkinds.discover`. fit: how pictures that are not square are fitted, "crop" or "squash". data,
         device, progress: as in `discover`.
         """
         say = automatic(progress)
@@ -72,8 +72,8 @@ class TrainedNetwork:
 def load_network(path: str | Path, *, network: str | None = None) -> TrainedNetwork:
     """Return the network in a file, or in a run folder.
 
-    path: a network.safetensors, or the folder of a run, of which f is taken as it was before it met the unsorted
-    pictures. network: its name, which has to be said where it is a `module:function`: a file alone runs no code.
+    path: a network.safetensors, or a run folder, for f as it was before discovery. network: its name, which has to be
+    given if it is a `module:function`: a file alone runs no code.
     """
     file = Path(path)
     file = file / names.NETWORK if file.is_dir() else file

@@ -1,4 +1,4 @@
-"""The one training loop: pretraining and every way of clustering are tasks that it runs.
+"""The training loop: pretraining and every method that trains are tasks that it runs.
 
 The loop owns the optimiser, the learning rate, the check for values that are not finite, the checkpoints and the log.
 A task owns its network and says what a batch is, what its loss is, and what happens at the end of an epoch.
@@ -32,7 +32,7 @@ NAMES_SHOWN = 5
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a stage that has an optimiser of its own."""
+    """A part of a stage with its own optimiser."""
 
     name: str
     epochs: int
@@ -48,68 +48,68 @@ class Phase:
 
 
 class Task(ABC):
-    """What is trained: a network, its batches, its loss."""
+    """A training task: a network, its batches, its loss."""
 
     stage: str  # the name in the log and of the checkpoints
-    section: str = ""  # of the settings, where that is not called as the stage is
-    title: str  # what a person reads beside the bar
+    section: str = ""  # of the settings, if its name is not that of the stage
+    title: str  # shown beside the progress bar
     module: nn.Module
     names: Sequence[str]  # of the items, for errors
     batch_size: int
-    batch_setting: str = "batch_size"  # in the section, what says how large batches are
+    batch_setting: str = "batch_size"  # the setting in that section that limits the batch size
     seed: int
-    views: int = 1  # how many inputs each item gives
+    views: int = 1  # inputs per item
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Return the optimiser's parameter groups, each with its learning rate."""
         return [{"params": list(self.module.parameters()), "lr": optimiser.learning_rate}]
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Cut a random order of all items into batches of nearly equal size: none is left with a single item."""
+        """Cut a random order of all items into batches of nearly equal size: none has a single item."""
         order = generator(self.seed, f"order of {self.stage}", epoch).permutation(len(self.names)).astype(np.int64)
         n_batches = min(math.ceil(len(order) / self.batch_size), len(order) // 2)
         return np.array_split(order, max(1, n_batches))
 
     @abstractmethod
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return what the network takes for some items, (views * B, ...): one view of all, below it the next."""
+        """Return the network's inputs for some items, (views * B, ...): the first view of all items, then the next."""
 
     @abstractmethod
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the loss of a batch as "loss", and beside it the parts it is made of.
+        """Return the loss of a batch as "loss", and the terms it consists of.
 
-        outputs: what the network gave for all inputs of the batch, (views * B, ...).
+        outputs: the network's outputs for all inputs of the batch, (views * B, ...).
         """
 
     def set_mode(self) -> None:
-        """Put the network into the mode that it is trained in."""
+        """Put the network into its training mode."""
         self.module.train()
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
-        """Do what is due after an epoch (counted over all phases) and return what to log."""
+        """Finish an epoch (counted over all phases) and return what to log."""
         return {}
 
     def settled(self) -> bool:
-        """Return whether there is nothing more to be gained, so that the epochs left can be spared."""
+        """Return whether training has converged, so that the remaining epochs can be skipped."""
         return False
 
     def state(self) -> dict[str, Tensor]:
-        """Return what the task must get back, beside its network's weights, to go on."""
+        """Return the state that a checkpoint needs beside the network's weights."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         return
 
 
 class Checkpoints(Protocol):
-    """Where the loop keeps its state; `newkinds.runs` has the one on disk."""
+    """Where the loop saves its state; `newkinds.runs` has the implementation on disk."""
 
     def load(self, stage: str) -> tuple[int, dict[str, Tensor]] | None:
         """Return the last epoch's number and tensors kept for `stage`, if any."""
 
     def due(self) -> bool:
-        """Return whether enough time has gone by to write one."""
+        """Return whether it is time to write one."""
 
     def save(self, stage: str, epoch: int, tensors: Mapping[str, Tensor]) -> None:
         """Keep the state after `epoch`."""
@@ -127,13 +127,13 @@ def train(
 ) -> None:
     """Run all phases of a task, from its last checkpoint if there is one, until the last epoch or until it settles.
 
-    precision: "float32", or "float64", in which sums taken in another order - by another number of threads or processes
-    - do not make another result; the module is left in it. "bfloat16" is float32 but for what f multiplies in the
-    steps. "auto": what suits the device.
+    precision: "float32"; "float64", in which another order of summation (another number of threads or processes) does
+    not change the result, and in which the module is left; "bfloat16", which is float32 except for f's products in the
+    steps; "auto": what suits the device.
     """
     accelerator = accelerator or make_accelerator()
     precision = suited_precision(precision, accelerator.device)
-    # The task keeps its own module: what accelerate makes of it is for the steps only.
+    # The task keeps its own module; what accelerate wraps it in is used in the steps only.
     task.module.to(dtype=torch.float64 if precision == "float64" else torch.float32)
     with shared_batch_norm(task.module):
         forward = accelerator.prepare_model(task.module)
@@ -171,7 +171,7 @@ def _epoch(
     step: Step,
     precision: str = "float32",
 ) -> Record:
-    """Go once over all batches and return the mean losses."""
+    """Train for one epoch and return the mean losses."""
     task.set_mode()
     sums: dict[str, Tensor] = {}
     count = 0
@@ -197,7 +197,7 @@ def _step(
     items: NDArray[np.int64],
     precision: str,
 ) -> dict[str, Tensor]:
-    """Move the weights by the gradient of one batch's loss, and return its losses."""
+    """Take one optimiser step on a batch, and return its losses."""
     inputs = task.inputs(share(items), epoch)
     with bfloat16(task.module, precision == "bfloat16"):
         outputs = gathered(forward(inputs), len(items), task.views)
@@ -228,9 +228,9 @@ def _not_finite(task: Task, what: str, items: NDArray[np.int64]) -> NumericsErro
 
 
 def _check_weights(task: Task, epoch: int) -> None:
-    """Stop before weights that are not finite reach a checkpoint; the last batch's pictures did it."""
+    """Raise an error, naming the last batch's pictures, before weights that are not finite reach a checkpoint."""
     finite = [torch.isfinite(value).all() for value in task.module.state_dict().values()]
-    if finite and not torch.stack(finite).all():  # one question: a device is asked for each answer
+    if finite and not torch.stack(finite).all():  # one test for all: each would wait for the device
         raise _not_finite(task, f"A weight is not finite after epoch {epoch}", task.batches(epoch)[-1])
 
 
@@ -240,7 +240,7 @@ def _note(record: Record) -> str:
 
 
 def _capture(task: Task, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return all that is needed to go on: weights, the task's own state, the optimiser's."""
+    """Return everything that resuming needs: the weights, the task's own state, the optimiser's."""
     tensors = {f"module.{name}": value for name, value in task.module.state_dict().items()}
     tensors |= {f"task.{name}": value for name, value in task.state().items()}
     for number, state in optimiser.state_dict()["state"].items():
@@ -249,7 +249,7 @@ def _capture(task: Task, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def _restore(task: Task, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `_capture` took."""
+    """Restore what `_capture` returned."""
     parts: dict[str, dict[str, Tensor]] = {"module": {}, "task": {}, "optimiser": {}}
     for name, value in tensors.items():
         part, rest = name.split(".", 1)
@@ -263,6 +263,6 @@ def _restore(task: Task, optimiser: torch.optim.Optimizer, tensors: Mapping[str,
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
     for weights, values in optimiser.state.items():
         for key, value in values.items():
-            # In the order of the weights' own memory, as it was: other strides may round otherwise.
+            # In the weights' own memory layout, as before: other strides may round differently.
             if isinstance(value, Tensor) and value.shape == weights.shape:
                 values[key] = torch.empty_like(weights).copy_(value)

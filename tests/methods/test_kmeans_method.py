@@ -50,11 +50,11 @@ def test_clusters_are_found_and_told_again(method: Any, problem: Problem) -> Non
 
 def test_the_nearest_centre_is_the_kind(problem: Problem) -> None:
     centres = np.random.default_rng(3).normal(size=(4, 6))
-    rows = np.random.default_rng(4).normal(size=(50, 6)).astype(np.float32)
+    rows = np.random.default_rng(4).normal(size=(len(problem.unsorted), 6)).astype(np.float32)
     found = from_centres(problem, problem.network, rows, centres)
     nearest = np.square(rows[:, None] - centres).sum(axis=2).argmin(axis=1)
     assert (found.assignment.labels == nearest).all()
-    assert found.embedding.shape == (50, 3)  # four centres span three dimensions
+    assert found.embedding.shape == (len(rows), 3)  # four centres span three dimensions
 
 
 def test_pixels_need_no_features() -> None:

@@ -26,7 +26,7 @@ from newkinds.errors import DataError, UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import FOREIGN, Network, build_network, hub, open_foreign
 from newkinds.networks.files import load_plain, network_from_bytes, network_to_bytes
-from newkinds.networks.sources import given_network, open_given
+from newkinds.pipeline.backbone import open_pretrained, pretrained_network
 
 
 def pictures(n: int, channels: int, size: int) -> Tensor:
@@ -284,7 +284,7 @@ def test_a_local_file_of_weights(real_timm: Any, tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
     known = ImageSet(pixels, tuple("abcd"), np.arange(4) % 2, ("a", "b"), "made up", "no mark")
     settings = Settings(network="timm:test_vit")
-    network = given_network(settings, known, file, open_given(settings, file, offline=True))
+    network = pretrained_network(settings, known, file, open_pretrained(settings, file, offline=True))
     assert network is not None
     assert torch.equal(network.backbone.module.pos_embed, source.pos_embed)
 

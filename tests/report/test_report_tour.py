@@ -26,7 +26,7 @@ def tour(open_page: Any, page: Path, folder: Path, seen: Path, called: str) -> A
     screen = open_page(page)
     screen.map_into_view()
     assert screen.run("return newkinds.map.drawnBy()") == "webgl"
-    n, kinds = screen.run("return [newkinds.map.n, newkinds.data.labels.length]")
+    n, kinds = screen.run("return [newkinds.map.n, newkinds.data.kinds.length]")
 
     point = n // 2
     screen.hover(point)

@@ -1,7 +1,7 @@
-"""The command line. Each command is the Python function of the same name with its words around it.
+"""The command line. Each command wraps the Python function of the same name.
 
-The modules here import what takes long (torch, numpy, the pipeline) inside the commands: help comes at once, and by the
-time that the rest is imported, the handlers of signals are in place.
+The modules here import what is slow to import (torch, numpy, the pipeline) inside the commands: so help is instant, and
+the signal handlers are installed before anything slow is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-# They add their commands, in this order.
+# Importing them registers their commands, in this order.
 from newkinds.cli import discovery, measuring, bench, naming  # isort: skip # noqa: F401
 from newkinds.cli.base import app, out
 from newkinds.errors import NewkindsError
@@ -21,7 +21,7 @@ from newkinds.memory import keep_freed_memory
 
 
 class Stopped(BaseException):
-    """A signal asked for the end. Not an Exception: nothing on the way may swallow it."""
+    """A signal asked the process to stop. Not an Exception, so that no handler swallows it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,11 +29,11 @@ class Stopped(BaseException):
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     keep_freed_memory()
-    out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, the first one speaks
+    out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, only the first one prints
     try:
         app(prog_name="newkinds")
     except NewkindsError as error:

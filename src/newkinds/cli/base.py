@@ -1,4 +1,4 @@
-"""The command line's own: the application, options that several commands take, and what becomes of them."""
+"""The typer application, the options that several commands share, and how they are converted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Printer:
-    """Where results are printed: standard output, by rich; nothing is printed while `quiet`."""
+    """Print results to standard output with rich; nothing while `quiet`."""
 
     quiet = False
 
@@ -23,7 +23,7 @@ class Printer:
         """Print a line or a table."""
         if self.quiet:
             return
-        from rich.console import Console  # not above: --version needs none
+        from rich.console import Console  # imported late: --version does not need it
 
         Console(highlight=False, soft_wrap=True, emoji=False).print(what, markup=markup)
 
@@ -33,9 +33,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    # Without a default for its own --help, typer imports pydantic before it shows a command's.
+    # Without a default for --help, typer imports pydantic before it shows a command's help.
     context_settings={"help_option_names": ["-h", "--help"], "default_map": {"help": False}},
-    help="Discover new kinds among unsorted pictures, with the help of pictures that are sorted.",
+    help="Discover new kinds among unsorted pictures, with the help of sorted ones.",
 )
 out = Printer()
 Known = Annotated[
@@ -60,14 +60,14 @@ Network = Annotated[
         "--network", help="A name from `newkinds networks`, timm:NAME, FILE.onnx or module:function; default: auto."
     ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="What all randomness hangs on; default: 0.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Random seed; default: 0.")]
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="The folder that data sets called by name lie in; default: $NEWKINDS_DATA."),
+    typer.Option("--data", help="The folder of the data sets that are given by name; default: $NEWKINDS_DATA."),
 ]
 Device = Annotated[
     str | None,
@@ -84,9 +84,9 @@ Set = Annotated[
 ]
 Kinds = Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")]
 Truth = Annotated[str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")]
-Jobs = Annotated[int, typer.Option(help="Runs side by side.")]
-Backend = Annotated[str, typer.Option(help="What spreads them: loky, threading, dask or ray.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, warnings and results only.")]
+Jobs = Annotated[int, typer.Option(help="Number of parallel runs.")]
+Backend = Annotated[str, typer.Option(help="The joblib backend of parallel runs: loky, threading, dask or ray.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only, no progress.")]
 
 
 def _version(show: bool) -> None:
@@ -97,18 +97,20 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
-    """Take the options that come before a command."""
+    """Handle the options that come before a command."""
 
 
 def progress_for(quiet: bool) -> Progress:
-    """Return what tells how far a command is."""
+    """Return the progress display of a command."""
     return nk.Progress("silent" if out.quiet else "quiet" if quiet else "auto")
 
 
 def kinds_from(text: str | None) -> int | str | None:
-    """Return what --kinds asks for, None where it is not given."""
+    """Return the value of --kinds, None if it is not given."""
     if text is None or text == "auto":
         return text
     try:
@@ -124,10 +126,10 @@ def settings_from(
     preset: str | None = None,
     pictures: tuple[str, ...] = (),
 ) -> Settings:
-    """Return the settings that were asked for: later ones of --preset, --settings, --set and `options` count.
+    """Return the settings that were asked for; of --preset, --settings, --set and `options`, later ones win.
 
-    options: dotted settings, None where the option was not given. pictures: what the preset is for: KNOWN and, where
-    there are any, UNSORTED.
+    options: dotted settings, None if the option was not given. pictures: what the preset is for: KNOWN and, if there is
+    one, UNSORTED.
     """
     from newkinds.presets import combine, preset_for
     from newkinds.settings.files import parse_value

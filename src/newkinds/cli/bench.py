@@ -1,4 +1,4 @@
-"""The command that measures the paper's tables, by a harness that is no part of the package but lies in a checkout."""
+"""The command that measures the paper's tables, with a harness that is not part of the package but of a checkout."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from newkinds.version import __version__
 if TYPE_CHECKING:
     from newkinds_bench import Where
 
-HARNESS = "newkinds_bench"  # the package that the folder of the benchmarks holds
+HARNESS = "newkinds_bench"  # the package in the folder of the benchmarks
 VARIABLE = "NEWKINDS_BENCHMARKS"
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @app.command()
 def bench(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of the paper's; without: a list.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="One of the paper's tables; default: list them.")
+    ] = None,
     data: Data = None,
-    seeds: Annotated[int, typer.Option(help="How many runs of each cell.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of seeds for each cell.")] = 1,
     preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
     only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
-    network: Annotated[str | None, typer.Option(help="An f trained already: timm:NAME, module:function.")] = None,
-    each: Annotated[int | None, typer.Option(help="So many pictures of each kind, where all take too long.")] = None,
-    note: Annotated[str, typer.Option(help="Words about the data, kept in every result.")] = "",
+    network: Annotated[str | None, typer.Option(help="A pretrained network: timm:NAME or module:function.")] = None,
+    each: Annotated[int | None, typer.Option(help="Use only this many pictures of each kind.")] = None,
+    note: Annotated[str, typer.Option(help="A remark about the data, kept in every result.")] = "",
     jobs: Jobs = 1,
     backend: Backend = "loky",
     house: Annotated[
         Path | None,
         typer.Option(help=f"The folder `benchmarks` of a checkout; default: ${VARIABLE}, or that of this checkout."),
     ] = None,
-    results: Annotated[Path | None, typer.Option(help="Where the results are kept; default: in the house.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Where the results are kept; default: in that folder.")] = None,
     runs: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs/bench"),
     weights: Annotated[
-        Path | None, typer.Option(help="The folder of networks that are trained already; default: in the house.")
+        Path | None, typer.Option(help="The folder of pretrained networks; default: in that folder.")
     ] = None,
     render: Annotated[bool, typer.Option("--render", help="Make the page and the figures from the results.")] = False,
-    docs: Annotated[Path | None, typer.Option(help="Where the page goes; default: beside the house.")] = None,
+    docs: Annotated[Path | None, typer.Option(help="Where the page goes; default: beside that folder.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure one of the paper's tables again, as far as the data is there; what is measured is not repeated.
+    """Reproduce one of the paper's tables, as far as the data is available; finished cells are not repeated.
 
     Example: newkinds bench known-k --data ~/data --seeds 3 --only omniglot
     """
@@ -82,10 +84,10 @@ def bench(
 
 
 def find_house(named: Path | None = None, package: Path = PACKAGE) -> Path:
-    """Return the folder of the benchmarks: the one that is named, else that of the checkout which the package is in.
+    """Return the folder of the benchmarks: the one that is named, else that of the checkout that the package is in.
 
-    named: what --house says; without it the environment variable counts. package: the folder of the package newkinds.
-    The current folder is never looked at.
+    named: the value of --house; without it, the environment variable is used. package: the folder of the package
+    newkinds. The current folder is never searched.
     """
     given = named or os.environ.get(VARIABLE)
     if given:
@@ -112,8 +114,8 @@ def _is_house(folder: Path) -> bool:
 
 
 def admit_harness(house: Path) -> None:
-    """Let the harness of a house be imported, here and in the processes that it starts."""
-    sys.path.insert(0, str(house))  # first, so that no other package of that name comes before it
+    """Make the harness importable, here and in the processes that it starts."""
+    sys.path.insert(0, str(house))  # first, so that it shadows any other package of that name
     try:
         import_module(HARNESS)
     except ImportError as error:
@@ -124,7 +126,7 @@ def admit_harness(house: Path) -> None:
 
 
 def _show_tables(where: Where, preset: str, seeds: int) -> None:
-    """List the paper's tables: what they are, what they need, how long they take, and how much of them is there."""
+    """List the paper's tables: what they are, what they need, how long they take, and how much of them is measured."""
     from newkinds.datasets import DATASETS
     from newkinds_bench import SETUPS, TABLES, Results, cells
 

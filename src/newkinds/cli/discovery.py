@@ -1,4 +1,4 @@
-"""Commands that make a run, and that ask one."""
+"""Commands that make a run, and commands on a run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from newkinds.cli.show import show_count, show_demo, show_discovery, show_scan, 
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Where the two runs go.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="What all randomness hangs on.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Discover handwritten digits: 0 to 4 are known, 5 to 9 are not.
@@ -53,10 +53,10 @@ def demo(
 @app.command()
 def scan(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder or a .csv or .parquet list.")],
-    quick: Annotated[bool, typer.Option(help="Read headers only: do not look for broken pictures.")] = False,
+    quick: Annotated[bool, typer.Option(help="Read headers only, without looking for broken pictures.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is in a folder or a list and what is broken; change nothing.
+    """Show what is in a folder or a list and what is broken; change nothing.
 
     Example: newkinds scan photos/known
     """
@@ -114,14 +114,14 @@ def pretrain(
     settings: SettingsFile = None,
     set_: Set = None,
     weights: Annotated[
-        Path | None, typer.Option(help="A network.safetensors that goes on learning, instead of a fresh network.")
+        Path | None, typer.Option(help="A network.safetensors to continue training from, instead of a fresh network.")
     ] = None,
     data: Data = None,
     device: Device = None,
     offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn the known kinds alone, once for many discoveries: `discover --weights RUN/network.safetensors`.
+    """Train a network on the known kinds, once for many discoveries: `discover --weights RUN/network.safetensors`.
 
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
@@ -155,7 +155,7 @@ def count(
     offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate how many new kinds there are: the number, an interval, the curves behind it and a picture of them.
+    """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
@@ -183,13 +183,14 @@ def predict(
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
     network: Annotated[
-        str | None, typer.Option("--network", help="The run's, if that was a module:function: no file runs code.")
+        str | None,
+        typer.Option("--network", help="The run's network, if it is a module:function: files alone run no code."),
     ] = None,
     data: Data = None,
     device: Device = None,
     quiet: Quiet = False,
 ) -> None:
-    """Say which discovered or known kind new pictures belong to.
+    """Predict which discovered or known kind new pictures belong to.
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
@@ -238,7 +239,7 @@ def export(
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Hand what was found to other programs: pictures in one folder a kind, a table, or the network as ONNX.
+    """Export a run for other programs: pictures in one folder a kind, a table, or the network as ONNX.
 
     Example: newkinds export runs/shop --to folders --names names.json --out sorted
     """

@@ -36,10 +36,10 @@ def compare(
     unsorted: Unsorted,
     folder: Out,
     methods: Annotated[
-        str, typer.Option(help="Names from `newkinds methods`, with commas, or all.")
-    ] = "kmeans,lsc,mcl,dtc",
+        str | None, typer.Option(help="Names from `newkinds methods`, with commas, or all; default: a few of them.")
+    ] = None,
     kinds: Kinds = None,
-    seeds: Annotated[int, typer.Option(help="How many runs of each method.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of seeds for each method.")] = 3,
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
@@ -51,7 +51,7 @@ def compare(
     offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
-    """Sort the same pictures by several methods, on one network, and show them side by side.
+    """Run several methods on the same pictures and the same network, and compare them.
 
     Example: newkinds compare photos/known photos/unsorted --methods kmeans,lsc,dtc --kinds 12 --out runs/all
     """
@@ -59,7 +59,7 @@ def compare(
         known,
         unsorted,
         out=folder,
-        methods=list(nk.methods()) if methods == "all" else methods.split(","),
+        methods=list(nk.methods()) if methods == "all" else methods and methods.split(","),
         seeds=seeds,
         truth=truth,
         weights=weights,

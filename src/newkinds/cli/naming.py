@@ -1,4 +1,4 @@
-"""Commands that list what there is."""
+"""Commands that list methods, networks, data sets, settings and presets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def networks() -> None:
     Example: newkinds networks
     """
     show_rows(nk.networks().items())
-    out.print("Those from efficientnet-lite0 on are trained already, at a size of their own; a smaller one is faster:")
+    out.print(
+        "The pretrained ones, from efficientnet-lite0 on, take pictures at their own size; a smaller one is faster:"
+    )
     out.print("--set network_size=96")
 
 
@@ -71,5 +73,5 @@ def presets(
     if name is not None:
         sys.stdout.write(nk.presets(name))
         return
-    # A preset is called by its data set and its kind.
+    # A preset is named after its data set and its kind.
     show_rows((name, name.rpartition("-")[0], about) for name, about in nk.presets().items())

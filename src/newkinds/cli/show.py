@@ -1,4 +1,4 @@
-"""What the commands print: lines and tables of what was found."""
+"""The output of commands: results as lines and tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def show_rows(rows: Iterable[Iterable[str]]) -> None:
-    """Print rows of text in columns, each word as it is."""
+    """Print rows of text in columns, without markup."""
     from rich.markup import escape
 
     table = _table()
@@ -28,7 +28,7 @@ def show_rows(rows: Iterable[Iterable[str]]) -> None:
 
 
 def show_scan(scan: Scan) -> None:
-    """Print how many pictures there are of each kind or in each folder, and what is not used."""
+    """Print how many pictures there are of each kind or in each folder, and what is skipped."""
     nowhere = "(without a kind)" if scan.listing else "(not in a folder)"
     groups = Counter(str(scan.kind_of(one.name) or nowhere) for one in scan.found)
     for group, number in sorted(groups.items()):
@@ -65,7 +65,7 @@ def show_discovery(found: Discovery) -> None:
 
 
 def show_scores(found: Scores, baseline: Scores) -> None:
-    """Print the scores of what was found below those of k-means on the features that it started from."""
+    """Print the scores of the kinds found, below those of k-means on the features that they started from."""
     table = _table("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds")
     for title, scores in (("k-means on the features", baseline), ("discovered", found)):
         numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)
@@ -74,11 +74,12 @@ def show_scores(found: Scores, baseline: Scores) -> None:
 
 
 def show_count(count: Mapping[str, Any], folder: Path) -> None:
-    """Print the number of new kinds and how sure it is; folder: the run folder, which has the curves."""
+    """Print the number of new kinds and its interval; folder: the run folder, which has the curves."""
     from newkinds.count import in_words
+    from newkinds.runs import names
 
     out.print(in_words(count), markup=False)
-    out.print(f"Curves in {folder / 'count.json'} and {folder / 'count.png'}", markup=False)
+    out.print(f"Curves in {folder / names.COUNT} and {folder / names.COUNT_PLOT}", markup=False)
 
 
 def show_comparison(found: Comparison) -> None:
@@ -104,7 +105,9 @@ def _table(*titles: str) -> Table:
 
 
 def _show_files(found: Discovery) -> None:
-    out.print(f"kinds   {found.path / 'kinds.csv'}\nreport  {found.path / 'report' / 'index.html'}", markup=False)
+    from newkinds.runs import names
+
+    out.print(f"kinds   {found.path / names.KINDS}\nreport  {found.path / names.PAGE}", markup=False)
 
 
 def _acc(scores: Scores | None) -> str:

@@ -1,4 +1,4 @@
-"""k-means, plain and constrained, and how good a clustering is."""
+"""Clustering: k-means, plain and constrained, and validity indices."""
 
 from newkinds.clustering.estimator import ConstrainedKMeans
 from newkinds.clustering.kmeans import Clustering, kmeans, kmeans_sweep, nearest

@@ -1,4 +1,4 @@
-"""Constrained k-means as an estimator of scikit-learn."""
+"""Constrained k-means as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from newkinds.clustering.lloyd import floats
 class ConstrainedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """k-means in which labelled samples stay in the cluster of their label; without labels it is plain k-means.
 
-    n_clusters: in all, those of the labels among them; as many as labels, if there are more of these. n_init: restarts,
-    of which the best is kept. max_iter, tol: when a restart ends, at the latest. random_state: an int makes results
-    repeatable.
+    n_clusters: in total, including those of the labels; raised to the number of labels if there are more. n_init:
+    restarts, of which the best is kept. max_iter, tol: when a restart ends, at the latest. random_state: an int makes
+    results reproducible.
 
-    After `fit`, cluster i is that of `classes_[i]`, the i-th label in their order; the others follow. Beside it there
-    are `cluster_centers_` (n_clusters, d), `labels_` (N,), `inertia_`, `n_iter_` and `n_features_in_`.
+    After `fit`, cluster i is that of `classes_[i]`, the i-th label in sorted order; the others follow. There are also
+    `cluster_centers_` (n_clusters, d), `labels_` (N,), `inertia_`, `n_iter_` and `n_features_in_`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ConstrainedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         """Return the distances (N, n_clusters) to all centres."""
         points = floats(self._points(X))
         centres = floats(self.cluster_centers_).to(points)
-        # By differences: products lose the digits of points that lie far from the origin.
+        # By differences: products lose the digits of points far from the origin.
         return np.asarray(torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist"))
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
@@ -96,7 +96,7 @@ class ConstrainedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
 
 
 def _anchors(y: ArrayLike | None, n_samples: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the number of each sample's label among the labels that there are, -1 for none, and those labels."""
+    """Return the index of each sample's label among the sorted labels, -1 for none, and those labels."""
     if y is None:
         return np.full(n_samples, -1, dtype=np.int64), np.empty(0, dtype=np.int64)
     labels = check_array(y, ensure_2d=False, dtype=None)

@@ -1,6 +1,6 @@
-"""k-means, plain and constrained, for one number of clusters or for many in a row.
+"""k-means, plain and constrained, for one number of clusters or a sweep over many.
 
-In the constrained form some points are *anchors*: they are forced to their class's cluster, everything else is free
+In the constrained form, some points are *anchors*: they are forced into their class's cluster, all others are free
 (Algorithm 2 of the paper, line 6). Plain k-means is the case without anchors.
 
 Products are in the points' own precision, sums in float64. A result depends on the data and the seed only, not on the
@@ -62,9 +62,9 @@ def kmeans(
 
     anchors: int64 (N,), the class 0..L-1 of each anchor and -1 for free points. Class c keeps cluster c.
     tolerance: a restart ends when its centres move less than this share of the points' mean variance.
-    overseed: a restart begins with so many times as many clusters, and when they have settled those merge that cost
-    least: 1.5 finds far better clusters than 1, plain k-means, does. start: centres (K, d) to begin with, in place of
-    restarts from seeds.
+    overseed: a restart begins with this many times as many clusters, and once they have converged, those that cost
+    least to merge are merged: 1.5 finds far better clusters than 1, which is plain k-means. start: initial centres
+    (K, d), instead of restarts from seeds.
     """
     x, held = _checked(points, n_clusters, n_clusters, anchors, restarts)
     most = min(max(n_clusters, math.ceil(overseed * n_clusters)), len(x))
@@ -100,10 +100,9 @@ def kmeans_sweep(
 ) -> Iterator[Clustering]:
     """Cluster points (N, d) into each of several numbers of clusters, from the largest down; yields the best of each.
 
-    Every restart is seeded with the largest number and settles. Then it goes down: clusters merge at the least cost,
-    or but for the first restart at little, and what is left settles again, which takes few iterations and mostly ends
-    lower than seeds drawn anew do.
-    The rest is as in `kmeans`.
+    Every restart is seeded with the largest number and converges. Then the number is reduced: clusters merge at the
+    least cost (or, except in the first restart, at a low one) and converge again, which takes few iterations and mostly
+    ends lower than new seeds do. The rest is as in `kmeans`.
     """
     counts = sorted(set(n_clusters), reverse=True)
     if not counts:
@@ -124,7 +123,7 @@ def kmeans_sweep(
 
     threads = Threads()
     for k in counts:
-        with threads:  # not over the yield: there torch's threads are the caller's
+        with threads:  # not across the yield: there torch's threads belong to the caller
             if not running:
                 data = Points(x, held)
                 running.extend(Restart(data, counts[0], threads) for _ in range(restarts))
@@ -192,7 +191,7 @@ def _checked(
 
 
 def _start(centres: NDArray[Any], n_clusters: int, x: Tensor) -> Tensor:
-    """Return centres (n_clusters, d) beside points x, or refuse."""
+    """Return initial centres (n_clusters, d) for points x, or refuse them."""
     if np.shape(centres) != (n_clusters, x.shape[1]):
         raise UsageError(
             f"Centres of shape {np.shape(centres)} do not go with {n_clusters} clusters of points {tuple(x.shape)}.",

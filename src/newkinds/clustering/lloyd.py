@@ -1,10 +1,10 @@
-"""Lloyd's iterations that look again at those points only whose nearest centre may have changed.
+"""Lloyd's iterations with distance bounds: only points whose nearest centre may have changed are looked at again.
 
-For every point and centre the distance is kept as it was when last computed. A centre that has since moved by s can
-have come nearer by s at most, so that most points need no product: those whose own centre is still nearer than any
-other can be. What comes out is what plain Lloyd iterations give; only the work is less, the more the nearer the end.
+The distance of every point to every centre is kept as last computed. A centre that has moved by s since then can have
+come nearer by s at most, so most points need no product: those whose own centre is still nearer than any other can be.
+The result is that of plain Lloyd iterations; only the work is less, and ever less towards the end.
 
-Products are in the precision of the points. Sums of members are float64, and change by the points that come and go.
+Products are in the precision of the points. Sums of members are float64, and updated by the points that come and go.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from newkinds.clustering.threads import Threads
 from newkinds.errors import UsageError
 
 PIECE = 2048  # rows of one product
-SLACK = {torch.float32: 1e-5, torch.float64: 1e-12}  # of the largest norm: what rounding may take from a bound
+SLACK = {torch.float32: 1e-5, torch.float64: 1e-12}  # of the largest norm: the rounding error of a bound
 
 
 def floats(points: NDArray[Any] | Tensor) -> Tensor:
     """Return points (N, d) as a tensor of float32 or float64, or refuse those that are not finite."""
     if isinstance(points, np.ndarray) and not points.flags.writeable:
-        points = points.copy()  # torch warns of an array that it could not write to
+        points = points.copy()  # torch warns about read-only arrays
     x = torch.as_tensor(points)
     x = x if x.dtype in (torch.float32, torch.float64) else x.double()
     if x.ndim != 2:
@@ -45,13 +45,13 @@ class Points:
     """
 
     def __init__(self, points: Tensor, anchors: Tensor) -> None:
-        self.offset = points.mean(dim=0, dtype=torch.float64)  # norms small beside distances: little cancels
+        self.offset = points.mean(dim=0, dtype=torch.float64)  # small norms: little cancels
         self.x = (points - self.offset).to(points.dtype)
         self.norms = self.x.square().sum(dim=1)
         self.square = float(self.norms.double().sum())
         self.variance = self.square / max(1, self.x.numel())
         self.slack = SLACK[self.x.dtype] * math.sqrt(float(self.norms.max()))
-        # How far apart equal points may come out: a difference of products keeps half the digits near 0.
+        # The largest computed distance of equal points: near 0, a difference of products keeps half the digits.
         self.blur = (8 * torch.finfo(self.x.dtype).eps * self.norms).sqrt()
         self.anchors = anchors
         self.free = anchors < 0
@@ -70,7 +70,7 @@ class Points:
 class Restart:
     """One run of k-means over some points: `seed` and `settle`, then `shrink` and `settle` again.
 
-    most: the number of clusters that there may be. threads: what products are spread over.
+    most: the largest number of clusters. threads: which compute the products.
     """
 
     def __init__(self, points: Points, most: int, threads: Threads) -> None:
@@ -82,11 +82,11 @@ class Restart:
         self.sums = new((most, points.x.shape[1]), dtype=torch.float64)
         self.mass = new(most, dtype=torch.int64)
         self.dirty = new(most, dtype=torch.bool)  # clusters whose members changed since their centre moved
-        self.drift = new(most)  # how far each centre has come, by all its steps
-        # Distances as last computed, plus the centre's way until then; infinite for the own cluster. (N, most)
+        self.drift = new(most)  # the length of each centre's path so far
+        # Distances as last computed, plus the centre's drift at that time; infinite for the own cluster. (N, most)
         self.kept = new(0, most)
         self.labels = points.anchors.clone()
-        self.nearest = new(len(points)).fill_(math.inf)  # at least the distance to the own centre
+        self.nearest = new(len(points)).fill_(math.inf)  # an upper bound of the distance to the own centre
         if points.classes:
             fixed = torch.nonzero(~points.free)[:, 0]
             classes = points.anchors[fixed]
@@ -105,7 +105,7 @@ class Restart:
     # Seeds
 
     def seed(self, number: int, random: np.random.Generator) -> None:
-        """Add clusters at points drawn by k-means++, and let points go to the nearest once all are there."""
+        """Add clusters at points drawn by k-means++, then assign all points to the nearest."""
         self._recall()
         before = self.labels.clone()
         for _ in range(number):
@@ -119,7 +119,7 @@ class Restart:
         self._count_all()
 
     def _add(self, random: np.random.Generator) -> Tensor:
-        """Add a centre: of a few points, drawn by their squared distance, the one that helps most.
+        """Add a centre: of a few candidates, drawn by their squared distance, the one that lowers the inertia most.
 
         Returns the distances of all points to it.
         """
@@ -148,7 +148,7 @@ class Restart:
             cumulative = self.points.free.cumsum(dim=0).double()
         targets = torch.from_numpy(random.random(trials)).to(cumulative) * cumulative[-1]
         drawn = torch.searchsorted(cumulative, targets, right=True)
-        last = torch.searchsorted(cumulative, cumulative[-1])  # rounding may carry a target past the last with weight
+        last = torch.searchsorted(cumulative, cumulative[-1])  # rounding may overshoot the last point with weight
         return torch.minimum(drawn, last)
 
     # Iterations
@@ -197,7 +197,7 @@ class Restart:
         return (kept - self.drift[clusters]).amin(dim=1)
 
     def _look_again(self, rows: Tensor) -> None:
-        """Find the nearest centres of some points anew, and let those that change go to their cluster."""
+        """Recompute the nearest centres of some points, and move those that change to their new cluster."""
         if len(rows):
             found = self._look_at(rows)
             changed = found != self.labels[rows]
@@ -217,7 +217,7 @@ class Restart:
         return torch.cat(self.threads.map(look, torch.split(rows, PIECE)))
 
     def _join(self, who: Tensor, to: Tensor) -> None:
-        """Let points leave their clusters, if they have any, and join others."""
+        """Move points out of their clusters, if they have any, and into others."""
         origin, x = self.labels[who], self.points.x[who].double()
         left = torch.nonzero(origin >= 0)[:, 0]
         for clusters, members, sign in ((origin[left], x[left], -1), (to, x, 1)):
@@ -227,7 +227,7 @@ class Restart:
         self.labels[who] = to
 
     def _count_all(self) -> None:
-        """Sum all members up anew; every centre is to move to its mean."""
+        """Recompute the sums of all clusters and mark every centre for an update."""
         self.sums[: self.k] = 0
         for start in range(0, len(self.points), PIECE):
             rows = slice(start, start + PIECE)
@@ -243,23 +243,23 @@ class Restart:
             distance = torch.where(spare, self.nearest, -math.inf)
             who = distance.argmax()[None]
             if not float(distance[who]) > self.points.slack + 2 * float(self.points.blur[who]):
-                continue  # fewer places than clusters: it stays empty
+                continue  # fewer distinct points than clusters: it stays empty
             self.kept[who, self.labels[who]] = -math.inf  # not known: the point is looked at again
             self._join(who, torch.full_like(who, c))
 
     # Fewer clusters
 
     def shrink(self, number: int, random: np.random.Generator | None = None) -> None:
-        """Merge clusters, each time the two whose merging costs least; or with `random`, two of those that cost little.
+        """Merge clusters down to `number`, each time the cheapest pair; or with `random`, one of the cheap pairs.
 
-        Where clusters are far apart, what merges first decides for all that follows: some restarts had better differ.
+        Where clusters are far apart, the first merge decides all that follow: so restarts should differ.
         """
         self._recall()
         for _ in range(number):
             c, partner, last = *self._cheapest(random), self.k - 1
             members = torch.nonzero(self.labels == c)[:, 0]
             self._join(members, torch.full_like(members, partner))
-            self.nearest[members] = math.inf  # how far it is to the new centre will be seen in the next step
+            self.nearest[members] = math.inf  # the next step computes the distance to the new centre
             if c != last:  # the last cluster takes the number that is free now
                 self.labels[self.labels == last] = c
                 self.kept[:, c] = self.kept[:, last]
@@ -268,9 +268,9 @@ class Restart:
             self.k, self.mass[last], self.dirty[last] = last, 0, False
 
     def _cheapest(self, random: np.random.Generator | None) -> tuple[int, int]:
-        """Return a cluster, of no anchors, and one to take it in, so that the inertia rises least (Ward's cost).
+        """Return a cluster without anchors, and the one to merge it into, by the least rise in inertia (Ward's cost).
 
-        random: every cost counts up to twice.
+        random: each cost is multiplied by a random factor from 1 to 2.
         """
         classes, centres, mass = self.points.classes, self.centres[: self.k], self.mass[: self.k].double()
         squares = torch.cdist(centres[classes:], centres, compute_mode="donot_use_mm_for_euclid_dist").square()
@@ -281,10 +281,10 @@ class Restart:
         goes, stays = divmod(int(cost.argmin()), self.k)
         return goes + classes, stays
 
-    # What is kept
+    # State
 
     def forget(self) -> None:
-        """Give the memory of the distances back; they are computed again when they are needed."""
+        """Free the memory of the distances; they are recomputed when needed."""
         self.kept = self.kept.new_zeros(0, len(self.mass))
 
     def _recall(self) -> None:

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from newkinds.randomness import one_thread
 
-ROUNDS, BLOCK = 2, 4_000_000  # of averaging over neighbours, and similarities that are held at once
+ROUNDS, BLOCK = 2, 4_000_000  # of averaging over neighbours; similarities held at once
 
 
 def neighbours_averaged(features: NDArray[np.float32], neighbours: int) -> NDArray[np.float32]:
-    """Return the features of each picture, (N, d), averaged over so many pictures nearest to it by direction, twice.
+    """Return the features of each picture, (N, d), averaged over its `neighbours` nearest by direction, twice.
 
-    The picture itself is one of them; 0 or 1 leave features as they are. What is left of a picture is what it has in
-    common with those beside it, so that kinds are tighter and lie further apart. All get the mean length.
+    The picture itself is one of them; 0 or 1 leave features as they are. What remains is what a picture has in common
+    with its neighbours, so that kinds become tighter and further apart. All get the mean length.
     """
     if neighbours <= 1:
         return features
@@ -36,8 +36,8 @@ def neighbours_averaged(features: NDArray[np.float32], neighbours: int) -> NDArr
 def nearest_by_direction(features: NDArray[Any], number: int) -> NDArray[np.int64]:
     """Return which pictures are nearest to each by the direction of their features (N, d): int64 (N, number).
 
-    Each is among its own nearest, unless others have the very same direction; of fewer than `number` pictures all are
-    near.
+    Each is among its own nearest, unless others have exactly the same direction; of fewer than `number` pictures, all
+    are returned.
     """
     turned = torch.from_numpy(directions(features))
     step = max(1, BLOCK // len(turned))

@@ -1,4 +1,4 @@
-"""Clusters of equal size: Sinkhorn's assignment of points to centres, and the k-means that is made of it."""
+"""Sinkhorn k-means: clusters of equal size, by Sinkhorn's assignment of points to centres."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sinkhorn(costs: Tensor, regulariser: float, iterations: int, columns: Tensor
 
     P minimises sum_ik P_ik costs_ik + regulariser x sum_ik P_ik log P_ik, where each row sums to 1 / N and each column
     to 1 / K. Then log P_ik = u_i + v_k - costs_ik / regulariser, and an iteration solves the rows for u, the columns
-    for v: the columns hold exactly at the end, the rows the better the more iterations there were.
+    for v: at the end the columns sum exactly, the rows the more closely the more iterations there were.
 
     costs: float (N, K), finite. columns: v (K,) to start from, such as that of nearly the same costs; None: 0.
     Gradients flow through the iterations.
@@ -44,7 +44,7 @@ def sinkhorn(costs: Tensor, regulariser: float, iterations: int, columns: Tensor
             hint="Published are a regulariser of 1 and 10 iterations.",
         )
     n, k = costs.shape
-    # What all costs of a row have in common changes u only; without it their differences keep more digits.
+    # What all costs of a row share changes u only; without it, their differences keep more digits.
     common = costs.detach().amin(dim=1)
     scores = (common[:, None] - costs) / regulariser
     v = scores.new_zeros(k) if columns is None else columns

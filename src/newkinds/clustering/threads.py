@@ -1,8 +1,8 @@
 """Work spread over threads so that the result does not depend on their number.
 
-A matrix product that a library splits over threads may add up in another order with another number of them. Here work
-is cut into pieces that depend on its size alone, each piece is done by one thread, and the pieces go to as many threads
-as torch was told to use.
+A library that splits a matrix product over threads may add up in another order with another number of them. Here work
+is cut into pieces that depend on its size alone, each piece is done by one thread, and the pieces are spread over as
+many threads as torch was told to use.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _here = threading.local()
 
 
 class Threads:
-    """As many threads as torch was told to use, each of them without helpers, while the context lasts.
+    """A pool of as many threads as torch was told to use, each single-threaded itself, within the context.
 
-    It may be entered again after it was left; the number stays that of the beginning.
+    It may be re-entered after it was left; the number of threads stays as it was at the beginning.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Threads:
         self.pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:
-        """Start the threads; this one gets no helpers either."""
+        """Start the threads; the calling one becomes single-threaded, too."""
         self.alone = one_thread(self.libraries)
         self.alone.__enter__()
         if self.number > 1:
@@ -53,7 +53,7 @@ class Threads:
         self.alone.__exit__(kind, error, trace)
 
     def map(self, work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
-        """Return `work` of every piece, in their order. Inside one of several, pieces are done one after the other."""
+        """Return `work(piece)` for every piece, in order. Called within a piece, it works sequentially."""
         if self.pool is None or len(pieces) == 1 or getattr(_here, "is_piece", False):
             return [work(piece) for piece in pieces]
         return list(self.pool.map(work, pieces))

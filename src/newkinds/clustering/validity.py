@@ -1,8 +1,8 @@
-"""How well clusterings of the same points are separated, for many clusterings at once, without labels.
+"""Validity indices: how well clusters are separated, without labels, for many clusterings of the same points at once.
 
-The silhouette (Eq. 8) and Dunn's index hang on distances between points, which do not depend on the clustering: one
-pass over them serves all clusterings, and only a piece of them is held at a time. Davies-Bouldin's and
-Calinski-Harabasz's hang on distances to centres. Of all four, more is better here.
+The silhouette (Eq. 8) and Dunn's index depend on distances between points, which do not change with the clustering: one
+pass over them serves all clusterings, and only a part of them is held at a time. Davies-Bouldin's and
+Calinski-Harabasz's depend on distances to centres. All four are defined here so that higher is better.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from newkinds.errors import unknown_name
 from newkinds.randomness import generator
 
 _BLOCK = 2**21  # distances held at a time by each thread
-_TABLES = 2**24  # numbers that tables of who is in which cluster may hold at a time: beyond, distances are made again
+_TABLES = 2**24  # entries of membership tables held at a time: beyond it, distances are computed again
 
 Labellings = Sequence[NDArray[np.int64]]
 Members = list[tuple[Tensor, Tensor, Tensor]]
@@ -37,7 +37,7 @@ Index = Callable[[Tensor, Labellings, Threads], NDArray[np.float64]]  # values a
 class Validity:
     """The index of each of several clusterings, float64 (M,), and its standard error where points were sampled.
 
-    Not a number where the index is undefined: for a single cluster, and where every point has a cluster of its own.
+    NaN where the index is undefined: for a single cluster, and if every point is its own cluster.
     """
 
     values: NDArray[np.float64]
@@ -49,7 +49,7 @@ def validity(
 ) -> Validity:
     """Return the index called `name` of each labelling (N,) of the points (N, d).
 
-    most: of more points than this, so many are drawn at random, and the index is that of the sample.
+    most: if there are more points, a random sample of this size is used.
     """
     if name not in INDICES:
         raise unknown_name("index", name, INDICES)
@@ -88,7 +88,7 @@ def _silhouettes(points: Tensor, labellings: Labellings, threads: Threads) -> ND
 
 
 def _groups(labellings: Labellings, clusters: int) -> list[Labellings]:
-    """Return the labellings in groups of so many clusters in all, at least one labelling each."""
+    """Return the labellings in groups of at most `clusters` clusters in total, at least one labelling each."""
     groups: list[list[NDArray[np.int64]]] = []
     room = 0
     for labels in labellings:
@@ -101,7 +101,7 @@ def _groups(labellings: Labellings, clusters: int) -> list[Labellings]:
 
 
 def _members(labels: NDArray[np.int64], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Return who is in which cluster as ones (N, K), the sizes (K,) and the labels (N,)."""
+    """Return cluster membership as ones (N, K), the sizes (K,) and the labels (N,)."""
     own = torch.from_numpy(labels)
     sizes = torch.bincount(own)
     table = torch.zeros(len(own), len(sizes), dtype=dtype)
@@ -145,7 +145,7 @@ def _each(score: Callable[[NDArray[Any], NDArray[np.int64]], float], sign: float
 INDICES: dict[str, Index] = {
     "silhouette": _silhouettes,
     "dunn": _dunn,
-    "davies-bouldin": _each(davies_bouldin_score, -1.0),  # of which less is better
+    "davies-bouldin": _each(davies_bouldin_score, -1.0),  # of which lower is better
     "calinski-harabasz": _each(calinski_harabasz_score, 1.0),
 }
 

@@ -1,4 +1,4 @@
-"""Sets of pictures that are known by name, `NAME` or `NAME:PART`, wherever a folder is taken."""
+"""Data sets by name, `NAME` or `NAME:PART`, which are taken wherever a folder is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ from newkinds.images.imageset import ImageSet
 from newkinds.images.store import LARGEST
 from newkinds.progress import QUIET, Progress
 
-DATASETS: dict[str, Dataset] = {one.name: one for one in (DIGITS, OMNIGLOT, DATASET10, DATASET100, SVHN, IMAGENET)}
+DATASETS: dict[str, Dataset] = {
+    one.name: one
+    for one in (
+        DIGITS,
+        OMNIGLOT,
+        DATASET10,
+        DATASET100,
+        SVHN,
+        IMAGENET,
+    )
+}
 
 
 def named(
@@ -33,11 +43,11 @@ def named(
 ) -> ImageSet | None:
     """Return the set of pictures called `source`, or None if it is not a NAME or NAME:PART known here.
 
-    A bare name stands for the paper's labelled part where `labelled`, otherwise for its unlabelled part; a folder of
-    just that name comes first. What has a part behind it is always the data set, and a `Path` never is one.
+    A bare name means the paper's labelled part if `labelled`, otherwise its unlabelled part; a folder of that name
+    takes precedence. NAME:PART always means the data set, and a `Path` never does.
 
-    data: the folder that the data sets lie in, default $NEWKINDS_DATA. size, channels: what the data sets that are
-    files of pictures are brought to; arrays are what they are. The rest is as in `newkinds.images.open_images`.
+    data: the folder that holds the data sets, default $NEWKINDS_DATA. size, channels: what data sets that are published
+    as image files are resized to; arrays are not resized. The rest is as in `newkinds.images.open_images`.
     """
     if not isinstance(source, str) or not is_named(source):
         return None

@@ -27,7 +27,7 @@ ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 @dataclass(frozen=True)
 class Cifar:
-    """One of the two: where its files are, what they call things, and which classes make which part."""
+    """CIFAR-10 or CIFAR-100: where its files are, the keys in them, and which classes are in which part."""
 
     name: str
     publisher: Publisher
@@ -74,7 +74,7 @@ def cifar(which: Cifar, part: str, request: Request) -> ImageSet:
     if part not in which.parts:
         raise unknown_name(f"part of {which.publisher.title}", part, which.parts)
     wanted = which.parts[part]
-    # Looked for one by one, so that the error names the file that is missing.
+    # One by one, so that the error names the missing file.
     files = [which.publisher.find((f"{which.folder}/{file}",), request) for file in which.batches]
     classes = _class_names(which, which.publisher.find((f"{which.folder}/{which.meta}",), request))
     parts = []
@@ -110,7 +110,7 @@ def _batch(which: Cifar, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int6
 
 
 def _whole_numbers(values: Any) -> NDArray[np.int64] | None:
-    """Return labels, a list or an array, as int64 (N,), or None if they are not numbers in a row."""
+    """Return labels, a list or an array, as int64 (N,), or None if they are not a sequence of integers."""
     if isinstance(values, np.ndarray):
         return values.astype(np.int64) if values.ndim == 1 and values.dtype.kind in "iu" else None
     if not isinstance(values, list) or not all(type(value) is int and abs(value) < 2**31 for value in values):

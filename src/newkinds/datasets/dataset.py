@@ -1,4 +1,4 @@
-"""What a named data set is, and how its files are found below the folder that holds all of them."""
+"""The definition of a named data set, and how its files are found below the root folder of all of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from newkinds.images.imageset import ImageSet
 from newkinds.images.store import LARGEST
 from newkinds.progress import QUIET, Progress
 
-ROOT = "NEWKINDS_DATA"  # the variable that names the folder where --data does not
+ROOT = "NEWKINDS_DATA"  # the environment variable that names the folder if --data does not
 
 
 @dataclass(frozen=True)
 class Request:
-    """Where the data sets lie, and in which shape to decode those that are files of pictures.
+    """Where the data sets are, and in which shape to decode those that are image files.
 
-    root: the folder that the publishers' folders lie in, or None. size, channels: what was asked for, None where the
-    data set is to choose. The rest is as in `newkinds.images.open_images`.
+    root: the folder that holds the publishers' folders, or None. size, channels: what was asked for, None if the data
+    set should choose. The rest is as in `newkinds.images.open_images`.
     """
 
     root: Path | None = None
@@ -35,12 +35,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A set of pictures that is known by its name, in parts.
+    """A data set with a name, in parts.
 
-    title, address: the publisher's name for it and where it is to be had, "" for what needs no download.
-    parts: what each part is. known, unsorted: the part that the bare name stands for where known and where unsorted
-    pictures are taken; None where one has to be chosen, and then `choose` says from what.
-    needs: what it needs below the root, in words; all the places that are looked into stand in the error.
+    title, address: the publisher's name for it and where to get it, "" if it needs no download.
+    parts: what each part is. known, unsorted: the part that the bare name means where known or unsorted pictures are
+    expected; None if one has to be chosen, in which case `choose` says from what.
+    needs: what it needs below the root, in words; the error lists all places that were searched.
     open: reads a part.
     """
 
@@ -57,7 +57,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Publisher:
-    """Whom to send a user to whose copy of a data set is missing or damaged."""
+    """The publisher of a data set, for finding its files and for errors when they are missing or damaged."""
 
     title: str
     address: str
@@ -89,6 +89,6 @@ class Publisher:
 
 
 def data_root(data: str | Path | None) -> Path | None:
-    """Return the folder of the data sets: `data`, otherwise what the variable NEWKINDS_DATA says, otherwise None."""
+    """Return the folder of the data sets: `data`, otherwise the variable NEWKINDS_DATA, otherwise None."""
     chosen = os.environ.get(ROOT) if data is None else data
     return Path(chosen).expanduser() if chosen else None

@@ -14,7 +14,7 @@ INK = 16  # the published pictures have 17 levels
 
 
 def digits(part: str, request: Request | None = None) -> ImageSet:
-    """Return the digits 0 to 4 ("known") or 5 to 9 ("unsorted"), with their labels; nothing of the request matters."""
+    """Return the digits 0 to 4 ("known") or 5 to 9 ("unsorted"), with their labels; the request is ignored."""
     if part not in PARTS:
         raise unknown_name("part of the digits", part, PARTS)
     data = load_digits()

@@ -1,4 +1,4 @@
-"""Data sets that are published as files of pictures, one folder a class."""
+"""Data sets that are published as image files, one folder a class."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Decoded:
 
 
 def decode_folders(folders: dict[str, Path], suffix: str, size: int, channels: int, request: Request) -> Decoded:
-    """Decode the pictures in some folders, each called by its folder's name here, a slash and its own.
+    """Decode the pictures in some folders; a picture is named by its folder's key here, a slash and its file name.
 
     folders: name to path, read in that order; in each, the files that end in `suffix`, in order of their names.
-    size, channels: of what comes out. Pixels that do not fit into memory are memory-mapped, as those of any folder.
+    size, channels: of the result. Pixels that do not fit into memory are memory-mapped, as for any folder.
     """
     if size < 1:
         raise UsageError(f"size={size} should be >= 1.")
     if channels not in (1, 3):
         raise UsageError(f"channels={channels} should be 1 or 3.")
-    # The headers are not read: the shape is known, and a large set has a million files.
+    # Headers are not read: the shape is known, and a large data set has a million files.
     files = [
         Found(folder / file, f"{name}/{file}", size, size, channels)
         for name, folder in folders.items()

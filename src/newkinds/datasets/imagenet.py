@@ -1,9 +1,8 @@
 """ImageNet (ILSVRC 2012): training pictures, one folder a class, with the class lists of the paper's split.
 
 118 classes are kept for discovery, in three lists of 30 (A, B, C); the other 882 are labelled. The paper takes 82 of
-those as the probes of Algorithm 2 and trains f on 800 without a list that says which: its authors' choice hung on the
-order of a Python set. Here the probes are spread evenly over the labelled classes in order of their names, see
-`is_probe`.
+those as the probes of Algorithm 2 and trains f on 800, without a list of which: its authors' choice depended on the
+order of a Python set. Here the probes are spread evenly over the labelled classes, sorted by name, see `is_probe`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _CLASS = re.compile(r"n\d{8}")
 def imagenet(part: str, request: Request) -> ImageSet:
     """Return the training pictures of a part's classes, in colour.
 
-    Their size is the one asked for, otherwise `request.largest`. A class is called by its WordNet number, "n01440764".
+    Their size is the one asked for, otherwise `request.largest`. A class is named by its WordNet number, "n01440764".
     """
     if part not in (*LABELLED, *UNLABELLED):
         raise unknown_name("part of ImageNet", part, (*LABELLED, *UNLABELLED))
@@ -62,7 +61,7 @@ def is_probe(rank: int) -> bool:
 
 
 def _classes(part: str, train: Path, there: dict[str, Path], request: Request) -> list[str]:
-    """Return the classes of a part, in order of their names, all of them with a folder."""
+    """Return the classes of a part, sorted by name; each must have a folder."""
     if part in UNLABELLED:
         path = _find_list(UNLABELLED[part], train, request)
         listed = _read_list(path)
@@ -80,7 +79,7 @@ def _classes(part: str, train: Path, there: dict[str, Path], request: Request) -
 
 
 def _find_list(name: str, train: Path, request: Request) -> Path:
-    """Return a class list that lies beside the pictures or further up, at most in the root."""
+    """Return the path of a class list: beside the pictures or further up, as far as the root."""
     folders = [train.parent, *(above for above in train.parent.parents if above.is_relative_to(request.root or train))]
     places = [folder / below / name for folder in folders for below in (".", "imagenet_rand118")]
     found = next((place for place in places if place.is_file()), None)

@@ -45,7 +45,7 @@ def _read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         content: dict[str, Any] = loadmat(path, variable_names=("X", "y"))
     except MemoryError as error:
         raise PUBLISHER.damaged(path, "it needs more memory than there is") from error
-    except Exception as error:  # on broken bytes scipy raises what it likes
+    except Exception as error:  # on broken bytes, scipy may raise anything
         raise PUBLISHER.damaged(path, f"it is cut short or broken ({type(error).__name__}: {error})") from error
     pixels, labels = content.get("X"), content.get("y")
     if not isinstance(pixels, np.ndarray) or not isinstance(labels, np.ndarray):

@@ -1,8 +1,8 @@
-"""Read the pickles that CIFAR is published as, without letting them run anything.
+"""A safe reader of the pickles that CIFAR is published as: they cannot run anything.
 
-A pickle is a program. This reader does not start Python's own machine for it: it follows the instructions that dicts,
-lists, tuples, numbers, text, bytes and arrays are written with, makes the arrays itself, and refuses everything else.
-Nothing that a file names is ever looked up or called, and no instruction takes more memory than the file is long.
+A pickle is a program. This reader does not use Python's interpreter for it: it executes only the instructions that
+dicts, lists, tuples, numbers, text, bytes and arrays are written with, builds the arrays itself, and refuses everything
+else. Nothing that a file names is ever looked up or called, and no instruction takes more memory than the file is long.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from newkinds.errors import DataError
 
-_NUMPY = ("numpy.core", "numpy._core")  # as it was called when the file was written
+_NUMPY = ("numpy.core", "numpy._core")  # the name at the time the file was written
 _MADE = {
     **{f"{module}.multiarray._reconstruct": "array" for module in _NUMPY},
     **{f"{module}.numeric._frombuffer": "filled array" for module in _NUMPY},  # since protocol 5
     "numpy.ndarray": "ndarray",
     "numpy.dtype": "dtype",
-    "_codecs.encode": "encode",  # how Python 3 writes bytes for Python 2, and when there are none:
+    "_codecs.encode": "encode",  # how Python 3 writes bytes for Python 2, and empty ones:
     "__builtin__.bytes": "bytes",
 }
 _DTYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
@@ -31,31 +31,31 @@ _KEYS = (str, bytes, int)
 
 
 class UnpickleError(DataError):
-    """A pickle is broken, or holds something else than plain values and arrays; the text is the reason."""
+    """A pickle is broken, or holds something other than plain values and arrays; the text is the reason."""
 
 
 def unpickle(data: bytes) -> Any:
     """Return the value in a pickle of protocol 2 or newer; the strings of Python 2 become bytes.
 
-    Raises UnpickleError where it is cut short, broken, or would need a class or function to be called.
+    Raises UnpickleError if it is truncated, broken, or would need to call a class or function.
     """
     try:
         return _Machine(len(data)).run(data)
     except UnpickleError:
         raise
-    except Exception as error:  # on broken bytes pickletools and the stack raise what they like
+    except Exception as error:  # on broken bytes, pickletools and the stack may raise anything
         raise UnpickleError(f"its pickle is cut short or broken ({_line(error)})") from error
 
 
 @dataclass(frozen=True)
 class _Name:
-    """A class or function that is named in the file, one of those that have a meaning here."""
+    """A class or function named in the file, one of those that have a meaning here."""
 
     meaning: str
 
 
 class _Dtype:
-    """A number format on its way from a file."""
+    """A dtype that is being read."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -69,7 +69,7 @@ class _Dtype:
 
 
 class _Array:
-    """An array on its way from a file."""
+    """An array that is being read."""
 
     def __init__(self) -> None:
         self.array: NDArray[Any] | None = None
@@ -85,7 +85,7 @@ class _Array:
 
 
 class _Machine:
-    """The stack and the memory that a pickle's instructions work on.
+    """The stack and the memo that a pickle's instructions work on.
 
     copies: how many bytes may still be copied by "encode", the one instruction that makes large values from others.
     """
@@ -110,14 +110,14 @@ class _Machine:
         raise UnpickleError("its pickle has no end")
 
     def since_mark(self) -> list[Any]:
-        """Take what was pushed since the last mark."""
+        """Pop what was pushed since the last mark."""
         start = self.marks.pop()
         taken = self.stack[start:]
         del self.stack[start:]
         return taken
 
     def last(self, number: int) -> list[Any]:
-        """Take the last `number` values."""
+        """Pop the last `number` values."""
         if len(self.stack) < number:
             raise IndexError("nothing to take")
         start = len(self.stack) - number
@@ -147,7 +147,7 @@ class _Machine:
         self.stack.append(_Name(meaning))
 
     def reduce(self) -> None:
-        """Make what a call would have made."""
+        """Build what a call would have returned."""
         called, arguments = self.last(2)
         meaning = called.meaning if isinstance(called, _Name) else type(called).__name__
         if meaning == "array" and arguments[0] == _Name("ndarray"):
@@ -168,7 +168,7 @@ class _Machine:
             raise UnpickleError(f"its pickle calls {meaning} for what is neither a plain value nor an array of numbers")
 
     def build(self) -> None:
-        """Fill an array or a number format."""
+        """Fill an array or a dtype."""
         target, state = self.last(2)
         if not isinstance(target, _Array | _Dtype):
             raise UnpickleError(f"its pickle changes a {type(target).__name__}, which only arrays need")
@@ -177,7 +177,7 @@ class _Machine:
 
 
 def _finished(value: Any) -> Any:
-    """Return a value as the reader of the file gets it."""
+    """Return a value as the caller gets it."""
     if isinstance(value, _Array):
         if value.array is None:
             raise UnpickleError("its pickle holds an array without content")
@@ -188,7 +188,7 @@ def _finished(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return a word that Python 2 may have written as bytes."""
+    """Return a string that Python 2 may have written as bytes."""
     return value.decode("ascii") if isinstance(value, bytes) else value if isinstance(value, str) else ""
 
 
@@ -212,7 +212,7 @@ _PUSHED: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "LONG4"), int),
     **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), str),
     **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), bytes),
-    # Python 2 knows no difference between text and bytes; pickletools shows both as text.
+    # Python 2 does not distinguish text and bytes; pickletools shows both as text.
     **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING"), lambda text: text.encode("latin-1")),
 }
 _STEPS: dict[str, Callable[[_Machine, Any], None]] = {

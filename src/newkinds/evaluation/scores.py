@@ -1,4 +1,4 @@
-"""How well the kinds found agree with the true ones."""
+"""Scores: how well the kinds found agree with the true ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE_EACH = "Give a true kind for every picture that is to be scored."
 class Scores:
     """Agreement of a clustering with the truth.
 
-    acc: Eq. 7. nmi_geometric: normalised as in the paper's tables; nmi_arithmetic: as is usual today.
+    acc: Eq. 7. nmi_geometric: normalised as in the paper's tables; nmi_arithmetic: as usual today.
     ari: the adjusted Rand index. error_in_k: |found - true| number of kinds. n: pictures scored.
     """
 
@@ -40,7 +40,7 @@ class Scores:
 def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArray[np.int64]) -> Scores:
     """Compare kinds found (N,) with true ones (N,), in any numbering or naming.
 
-    Pictures whose truth is "" are left out: nobody has named them.
+    Pictures whose truth is "" (unknown) are left out.
     """
     if len(kinds) != len(truth):
         raise UsageError(f"{len(kinds)} kinds do not go with the truth about {len(truth)} pictures.", hint=_ONE_EACH)

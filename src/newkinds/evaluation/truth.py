@@ -1,4 +1,4 @@
-"""The true kinds of pictures, where somebody knows them: for scores only, never for training."""
+"""Ground truth, where it is known: for scores only, never for training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from newkinds.errors import DataError, UsageError
 from newkinds.images import ImageSet
 from newkinds.images.tables import read_table
 
-UNKNOWN = ""  # the truth of a picture that nobody has named
+UNKNOWN = ""  # of a picture without a label
 
 
 def read_truth(truth: str | Path, images: ImageSet) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a run found, for other programs: pictures in folders, tables, and the network as an ONNX file."""
+"""Exports of a run for other programs: pictures in folders, tables, and the network as an ONNX file."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def export(
     network: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Write what a finished run found to `out`, whole or not at all, and return `out`. Nothing is overwritten.
+    """Export a finished run to `out`, completely or not at all, and return `out`. Nothing is overwritten.
 
     to: "folders", the unsorted pictures in one folder a kind; "csv" or "jsonl", a line a picture; "onnx", the network
     from pictures to p(k|i). names: a names file of the run's page; without it kinds are called "kind-0" and so on.
     link: folders of symbolic links instead of copies. data: as in `discover`.
-    images: the run's unsorted pictures, where they have moved or were given in memory. network: the run's, which
-    has to be said again for "onnx" where it is a `module:function`.
+    images: the run's unsorted pictures, if they have moved or were given in memory. network: the run's, which has to
+    be named again for "onnx" if it is a `module:function`.
     """
     if to not in FORMATS:
         raise unknown_name("format", to, FORMATS)

@@ -1,4 +1,4 @@
-"""The unsorted pictures of a run, sorted: one folder a kind, with copies, links, or PNG files made of pixels."""
+"""The unsorted pictures of a run sorted into one folder a kind: as copies, links, or PNG files made from pixels."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from newkinds.runs.pictures import unsorted_of
 Found = TypeVar("Found")
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-_ROOM = 20  # bytes of a name for what makes it unique, and for .png
+_ROOM = 20  # bytes of a name that are reserved for a unique suffix and .png
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written: a place below the target for each picture, and what comes there.
+    """What to write: a place below the target for each picture, and its source.
 
     places: relative paths. sources: files to be copied or linked, or the rows of `images` to be written as PNG.
     """
@@ -49,7 +49,7 @@ class Plan:
             for place, source in zip(self.places, self.sources, strict=True):
                 target = into / place
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if os.path.lexists(target):  # where the target's file system takes more names for the same than ours
+                if os.path.lexists(target):  # the target's file system may treat more names as equal than ours
                     raise FileExistsError(errno.EEXIST, "two pictures would have the same name there", place)
                 self._put(source, target)
                 step.advance()
@@ -77,9 +77,9 @@ def plan_folders(
     data: str | Path | None,
     progress: Progress,
 ) -> Plan:
-    """Find the pictures and choose a place for each; raise an error where that cannot be. Nothing is written.
+    """Find the pictures and choose a place for each, or raise an error. Nothing is written.
 
-    called: the name of each kind. images: the pictures, where they are not where the run found them.
+    called: the name of each kind. images: the pictures, if they are not where the run found them.
     """
     folders = folder_names(called, progress)
     kinds = [folders[kind] for kind in found.labels.tolist()]
@@ -112,8 +112,8 @@ def plan_folders(
 def unique_places(names: Sequence[str], kinds: Sequence[str]) -> tuple[str, ...]:
     """Return a relative path for the PNG file of each picture: its kind's folder and its name, made safe.
 
-    Folders in the names are kept. Where two pictures would get the same place, or one a folder's, "-2" and so on is
-    put behind the later one's name: the same names in the same order get the same places.
+    Folders in the names are kept. If two pictures would get the same place, or one that of a folder, "-2" and so on is
+    appended to the later one's name: the same names in the same order get the same places.
     """
     wanted = [(kind, *_safe_parts(name)) for name, kind in zip(names, kinds, strict=True)]
     taken = {fold("/".join(parts[:depth])) for parts in wanted for depth in range(1, len(parts))}
@@ -125,14 +125,14 @@ def unique_places(names: Sequence[str], kinds: Sequence[str]) -> tuple[str, ...]
         while fold(place) in taken:
             number += 1
             place = f"{stem}-{number}.png"
-        tried[fold(stem)] = number  # so that a thousand pictures of one name are not tried a million times
+        tried[fold(stem)] = number  # so that a thousand pictures of one name do not take a million tries
         taken.add(fold(place))
         places.append(place)
     return tuple(places)
 
 
 def _safe_parts(name: str) -> list[str]:
-    """Return a picture's name as the components of a path, the last without its suffix if that is of pictures."""
+    """Return a picture's name as the components of a path, the last without its suffix if that is one of pictures."""
     parts = [part for part in name.split("/") if part not in ("", ".")] or [""]
     last = PurePosixPath(parts[-1])
     if last.suffix.lower() in _SUFFIXES:
@@ -145,7 +145,7 @@ def _cut(part: str) -> str:
 
 
 def _files_of(source: Source) -> Path | Listing | None:
-    """Return the folder or the list of pictures that a source is, if it is one and is there."""
+    """Return a source as a folder or a list of pictures, if it is one and exists."""
     if isinstance(source, str | Path) and not Path(source).exists():
         return None
     if isinstance(source, str) and ":" in source and source.partition(":")[0] in DATASETS:
@@ -155,7 +155,7 @@ def _files_of(source: Source) -> Path | Listing | None:
 
 
 def _common_folder(files: Sequence[Path]) -> str:
-    """Return the innermost folder that all files are below: paths from there lead to no place outside the target."""
+    """Return the innermost folder that contains all files: paths relative to it cannot leave the target."""
     return os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
 
 
@@ -173,7 +173,7 @@ def _opened(run: RunFolder, source: Source, elsewhere: bool, data: str | Path | 
 
 
 def _looked_up(names: Sequence[str], there: Mapping[str, Found], run: RunFolder, where: str) -> Iterator[Found]:
-    """Yield what belongs to each of the run's pictures."""
+    """Yield the file of each of the run's pictures."""
     missing = [name for name in names if name not in there]
     if missing:
         raise RunError(
@@ -185,7 +185,7 @@ def _looked_up(names: Sequence[str], there: Mapping[str, Found], run: RunFolder,
 
 
 def _check_outside(root: Path, out: Path) -> None:
-    """Refuse a target among the pictures: the run would find them twice, and no longer be that of the folder."""
+    """Refuse a target inside the folder of pictures: they would be found twice, and no longer match the run."""
     if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(root)):
         raise UsageError(
             f"{out} lies in {root}, among the pictures that are to be exported.", hint="Choose another --out."

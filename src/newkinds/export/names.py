@@ -1,4 +1,4 @@
-"""What the kinds of a run are called: in a names file, in tables, and as folders."""
+"""Names of kinds: from a names file, for tables, and as folders."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LONGEST = 255  # bytes of a file's name, on nearly all systems
 MOST_BYTES = 10_000_000  # of a names file
 
 _EXPECTED = 'A names file is JSON: {"newkinds": "names", "run": "shop", "names": {"0": "circle", "3": "star"}}.'
-_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f/\\<>:"|?*]')  # on Windows; a slash everywhere
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f/\\<>:"|?*]')  # on Windows; a slash on all systems
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE | re.DOTALL)
-_HIDDEN = ("thumbs.db", "desktop.ini", "__macosx", "@eadir")  # such folders are not looked into, see images/scan.py
+_HIDDEN = ("thumbs.db", "desktop.ini", "__macosx", "@eadir")  # folders of these names are skipped, see images/scan.py
 
 
 def read_names(path: Path | None, kinds: int, title: str, progress: Progress) -> tuple[str, ...]:
-    """Return the name of each kind: what a names file says, otherwise "kind-0" and so on.
+    """Return the name of each kind: from a names file, otherwise "kind-0" and so on.
 
-    kinds: how many the run has. title: the run's; a file that was made for another one is pointed out.
+    kinds: how many the run has. title: the run's; a file that was made for another one causes a warning.
     """
     given = {} if path is None else _given(path, title, progress)
     unknown = sorted(set(given) - {str(kind) for kind in range(kinds)})
@@ -41,7 +41,7 @@ def read_names(path: Path | None, kinds: int, title: str, progress: Progress) ->
 
 
 def folder_names(called: Sequence[str], progress: Progress) -> tuple[str, ...]:
-    """Return a folder's name for each kind: one plain component, on any system, no two of them the same anywhere."""
+    """Return a folder name for each kind: a single path component, valid and distinct on any system."""
     folders = tuple(map(safe_component, called))
     for kind, (name, folder) in enumerate(zip(called, folders, strict=True)):
         length = len(folder.encode())
@@ -57,7 +57,7 @@ def folder_names(called: Sequence[str], progress: Progress) -> tuple[str, ...]:
 
 
 def safe_component(name: str) -> str:
-    """Return a name that is one component of a path on Linux, macOS and Windows, and not hidden; mostly itself."""
+    """Return a name that is a valid, visible path component on Linux, macOS and Windows; mostly the name itself."""
     name = _FORBIDDEN.sub("_", visible(name)).rstrip(". ")
     if name.startswith("."):
         name = f"_{name[1:]}"
@@ -65,7 +65,7 @@ def safe_component(name: str) -> str:
 
 
 def fold(name: str) -> str:
-    """Return what two names have in common that some file systems take for the same."""
+    """Return a key that is equal for names that some file systems treat as equal."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

@@ -1,8 +1,8 @@
-"""The network with what tells the kinds behind it, as an ONNX file for programs without newkinds or torch.
+"""The model of a run as an ONNX file, for programs without newkinds or torch.
 
 The input `images` is float32 (N, C, H, W) in [0, 1], for any N, with the C, H and W of the run; after embeddings it is
-(N, d). The output `p` is p(k|i), float32 (N, K): what `predict` says among the new kinds. The mean and the deviation of
-the pixels are inside. The metadata says what has to be known beside that.
+(N, d). The output `p` is p(k|i), float32 (N, K), as `predict` gives it among the new kinds. The normalisation of the
+pixels is included. The metadata has everything else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from newkinds.version import __version__
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 LARGEST_DIFFERENCE = 1e-4  # of a probability between the file and the network
-_TRIED = (1, 5)  # how many pictures are given to both: the file takes any number
+_TRIED = (1, 5)  # batch sizes of the comparison: the file takes any
 
 
 class Probabilities(nn.Module):
@@ -46,7 +46,7 @@ class Probabilities(nn.Module):
 
 
 def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progress: Progress) -> bytes:
-    """Return a run's network as an ONNX file that has been compared with it.
+    """Return a run's model as an ONNX file, after comparing the outputs of both.
 
     called: the name of each kind. network: as in `newkinds.predict`.
     """
@@ -83,7 +83,7 @@ def _packages() -> tuple[Any, Any]:
 def _imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except Exception as error:  # beside a numpy or protobuf of another age they raise what they like
+    except Exception as error:  # with an incompatible numpy or protobuf they may raise anything
         raise UsageError(
             f"An ONNX file needs {name}, which cannot be imported: {type(error).__name__}: {error}.",
             hint="Install it with: pip install 'newkinds[onnx]'",
@@ -91,7 +91,7 @@ def _imported(name: str) -> Any:
 
 
 def _pictures(model: Model, number: int) -> Tensor:
-    """Return made-up pictures, or embeddings, of the shape that a model takes."""
+    """Return synthetic pictures, or embeddings, of the shape that a model takes."""
     network = model.network
     shape = (network.channels,) if network.size == 1 else (network.channels, network.size, network.size)
     values = np.random.default_rng(0).random((number, *shape), dtype=np.float32)
@@ -101,7 +101,7 @@ def _pictures(model: Model, number: int) -> Tensor:
 def _converted(module: Probabilities, example: Tensor) -> Any:
     """Return the network as onnx.ModelProto, by the exporter of torch that traces with torch.export.
 
-    The older one (dynamo=False) knows neither a resize without aliasing nor pooling to a side that does not divide.
+    The older one (dynamo=False) supports neither an antialiased resize nor pooling to a side that does not divide.
     """
     try:
         with _silence():
@@ -114,7 +114,7 @@ def _converted(module: Probabilities, example: Tensor) -> Any:
                 dynamic_shapes=({0: torch.export.Dim("N")},),
                 verbose=False,
             )
-    except Exception as error:  # the exporter, and a network from elsewhere, raise what they like
+    except Exception as error:  # the exporter, and a network from elsewhere, may raise anything
         text = " ".join(str(error).split())
         raise DataError(
             f"The network {module.model.network.name!r} cannot be written as ONNX by torch {torch.__version__}: "
@@ -127,7 +127,7 @@ def _converted(module: Probabilities, example: Tensor) -> Any:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep the exporter's words on torchvision and on its own insides from the user."""
+    """Hide the exporter's messages about torchvision and its own internals."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -139,7 +139,7 @@ def _silence() -> Iterator[None]:
 
 
 def _without_traces(graph: Any) -> None:
-    """Take out in whose files each step was traced: that is nobody's business, and differs from place to place."""
+    """Remove the paths of the files that each step was traced in: they are private, and differ between machines."""
     for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
         part.ClearField("metadata_props")
         part.ClearField("doc_string")
@@ -170,7 +170,7 @@ def _describe(onnx: Any, proto: Any, run: RunFolder, model: Model, called: Seque
 
 
 def _compare(runtime: Any, content: bytes, module: Probabilities, model: Model) -> None:
-    """Raise an error if the file does not say what the network says."""
+    """Raise an error if the outputs of the file and of the network differ."""
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     for number in _TRIED:
         images = _pictures(model, number)

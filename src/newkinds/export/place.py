@@ -1,4 +1,4 @@
-"""A target that is either whole or not there, and never written over."""
+"""Atomic targets: written completely or not at all, never over something else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from newkinds.files import TEMPORARY, digest, sync_folder
 
 
 def check_free(out: Path, *, folder: bool) -> None:
-    """Raise an error if something is at `out`, but for an empty folder where a folder is to come, or nothing can be."""
+    """Raise an error if `out` exists, unless it is an empty folder for a folder, or if it cannot be written."""
     target = Path(os.path.abspath(out))
     if os.path.lexists(target) and not (folder and _is_empty_folder(target)):
         what = "is not empty" if target.is_dir() and not target.is_symlink() else "exists"
@@ -33,12 +33,12 @@ def check_free(out: Path, *, folder: bool) -> None:
 def placed(out: Path, *, folder: bool) -> Iterator[Path]:
     """Yield a path beside `out` to write a file or a folder to, and move what is there into place at the end.
 
-    If the block fails, nothing of it stays, nor of the folders made for it. What a killed export left beside `out` is
-    cleared away by the next one to the same place.
+    If the block fails, nothing of it remains, nor of the folders made for it. What a killed export left beside `out` is
+    removed by the next one to the same place.
     """
     target = Path(os.path.abspath(out))
     made = _make_folders(target.parent)
-    # Not out's own name with something before it: that may be as long as a name can be.
+    # Not out's own name with a prefix: that may already be as long as a name can be.
     work = target.with_name(f"{TEMPORARY}newkinds-{digest(os.fsencode(target.name))[:16]}")
     done = False
     try:
@@ -54,7 +54,7 @@ def placed(out: Path, *, folder: bool) -> Iterator[Path]:
             os.close(lock)
     finally:
         for path in [] if done else made:
-            with suppress(OSError):  # somebody may have put something there
+            with suppress(OSError):  # something may have been put there
                 path.rmdir()
 
 
@@ -63,7 +63,7 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _make_folders(path: Path) -> list[Path]:
-    """Make a folder and those above it; return the ones that were not there, the lowest first."""
+    """Make a folder and its parents; return the new ones, the innermost first."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -74,13 +74,13 @@ def _make_folders(path: Path) -> list[Path]:
 
 
 def _lock(work: Path, out: Path) -> int:
-    """Return an open lock that a process which is killed lets go of."""
+    """Return an open lock, which is released if the process is killed."""
     lock = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.stat(work / "lock"), os.fstat(lock)):
             return lock
-    except (BlockingIOError, FileNotFoundError):  # held, or done and cleared away in this very moment
+    except (BlockingIOError, FileNotFoundError):  # held, or just released and removed
         pass
     os.close(lock)
     raise RunError(f"Another process is exporting to {out}.", hint="Wait for it, or choose another --out.")
@@ -95,20 +95,20 @@ def _clear(work: Path) -> None:
 
 
 def _move(new: Path, target: Path, folder: bool) -> None:
-    """Give what is whole its name, unless somebody has put something there meanwhile."""
+    """Move the complete result into place, unless something has been put there meanwhile."""
     if folder:
-        os.sync()  # once for all files: one by one takes as long as writing them
+        os.sync()  # once for all files: one by one would take as long as writing them
         os.rename(new, target)  # replaces an empty folder and nothing else
     else:
         with new.open("rb") as file:
             os.fsync(file.fileno())
         try:
-            os.link(new, target)  # unlike a rename it fails where something is
+            os.link(new, target)  # unlike a rename, it fails if the target exists
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
             os.rename(new, target)
-    with suppress(OSError):  # it is there, whole
+    with suppress(OSError):  # the target is complete
         sync_folder(target.parent)

@@ -1,4 +1,4 @@
-"""A line a picture: its kind, how sure that is, and what else it could be."""
+"""Tables with a row for each picture: its kind, the probability, and the runner-up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def csv_bytes(found: Assignment, called: Sequence[str]) -> bytes:
 def jsonl_bytes(found: Assignment, called: Sequence[str]) -> bytes:
     """Return a JSON object a line with COLUMNS and "probabilities", those of all kinds by their numbers.
 
-    The numbers are those of the run to the last bit of float32.
+    The numbers are exact to the last bit of float32.
     """
     buffer = io.StringIO()
     for item, row in _rows(found, called):
@@ -39,7 +39,7 @@ def jsonl_bytes(found: Assignment, called: Sequence[str]) -> bytes:
 
 
 def _rows(found: Assignment, called: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number of each picture and its values by COLUMNS; there is no runner-up where there is one kind."""
+    """Yield the number of each picture and its values by COLUMNS; there is no runner-up if there is one kind."""
     for item, (path, row) in enumerate(zip(found.names, found.probabilities, strict=True)):
         first, *others = np.argsort(-row, kind="stable")[:2].tolist()
         values: list[Any] = [path, found.columns[first], called[first], float(row[first])]

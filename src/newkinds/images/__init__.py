@@ -1,4 +1,4 @@
-"""Folders, lists and arrays to pixels: find the pictures, decode them, and hold them as an ImageSet."""
+"""Loading images: folders, lists and arrays are scanned, decoded and held as an ImageSet."""
 
 from newkinds.images.arrays import load_npz
 from newkinds.images.decode import MAX_PIXELS, ImageError

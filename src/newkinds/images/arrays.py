@@ -1,4 +1,4 @@
-"""Open arrays of images or embeddings, in an .npz file or in memory, as an ImageSet: one set of rules for both."""
+"""Arrays of images or embeddings, in an .npz file or in memory, as an ImageSet: the same rules for both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PICTURE = "uint8 (H, W), (H, W, C) or (C, H, W) with C 1 or 3"
 
 @dataclass(frozen=True)
 class _Origin:
-    """Where arrays come from, for messages: what that is called, and how they are given as they should be."""
+    """Where arrays come from, for error messages: its name, and how to pass arrays correctly."""
 
     called: str
     hint: str
@@ -44,21 +44,21 @@ _MEMORY = _Origin(
 def load_npz(path: str | Path, *, labelled: bool) -> ImageSet:
     """Open an .npz file of arrays, which are taken as they are; nothing in it is unpickled.
 
-    images: uint8 (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3 and H equal to W. What could be read as both of
+    images: uint8 (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3 and H equal to W. A shape that fits both of
         the last two, such as (N, 3, 3, 3), is taken for (N, H, W, C).
     embeddings: instead of images, float (N, d), all finite; they become float32.
-    labels: (N,) integers from 0 on, or strings; needed where `labelled`. Otherwise they serve for scores only: they are
-        kept if they can be used, and the fingerprint leaves them out, so that it is the same with and without them.
-    names: (N,) unique strings; otherwise each picture is called by the number of its row.
+    labels: (N,) integers from 0 on, or strings; required if `labelled`. Otherwise they are for scores only: kept if
+        usable, and left out of the fingerprint, so that it is the same with and without them.
+    names: (N,) unique strings; without them each picture is named by its row number.
     """
     origin = _Origin(str(path), "Write it with numpy.savez(path, images=..., labels=..., names=...).")
     return _from_arrays(_read(Path(path), origin), origin, str(path), labelled)
 
 
 def load_array(array: NDArray[Any], labels: Any = None, *, labelled: bool) -> ImageSet:
-    """Open an array in memory by the rules of `load_npz`, without a copy where its order of axes allows.
+    """Open an array in memory by the rules of `load_npz`, without a copy if its order of axes allows.
 
-    array: `images`, or, if it is of floats and has two axes, `embeddings`. labels: (N,), None where there are none.
+    array: `images`, or, if it holds floats and has two axes, `embeddings`. labels: (N,), None if there are none.
     """
     is_embedding = array.dtype.kind == "f" and array.ndim == 2
     arrays = {"embeddings" if is_embedding else "images": array}
@@ -69,21 +69,21 @@ def load_array(array: NDArray[Any], labels: Any = None, *, labelled: bool) -> Im
 
 
 def called(n: int) -> str:
-    """Return what n arrays that are given in memory are called as a source."""
+    """Return the source's name for n arrays that are given in memory."""
     return f"{n} array{'' if n == 1 else 's'}"
 
 
 def usable_labels(labels: Any, n: int, *, labelled: bool) -> NDArray[Any] | None:
     """Return labels given in memory as an array (n,) of integers or strings.
 
-    Those that cannot be used are an error where `labelled`; otherwise, being for scores only, they are None.
+    Unusable labels are an error if `labelled`; otherwise they are for scores only, and None is returned.
     """
     return _usable({"labels": _as_labels(labels, _MEMORY)}, _MEMORY, n, labelled)
 
 
 @dataclass(frozen=True)
 class Unfitted:
-    """Pictures in memory, each of a size of its own, which have yet to be brought to one shape.
+    """Pictures in memory, of different sizes, that have yet to be resized to one shape.
 
     pictures: N arrays, uint8 (C, H, W) with C 1 or 3. labels: int64 (N,) indices into `classes`, or None.
     labelled: whether the labels are part of the data, and not only for scores.
@@ -97,7 +97,7 @@ class Unfitted:
 
     @property
     def source(self) -> str:
-        """What they are called together."""
+        """The name of the source."""
         return called(len(self.pictures))
 
     @property
@@ -106,7 +106,7 @@ class Unfitted:
         return [Header("array", one.shape[2], one.shape[1], one.shape[0]) for one in self.pictures]
 
     def fitted(self, size: int, channels: int, fit: str, workers: int | None, progress: Progress) -> ImageSet:
-        """Bring the pictures to one shape, as files are brought to it."""
+        """Resize the pictures to one shape, as files are."""
         pixels = np.empty((len(self.pictures), channels, size, size), dtype=np.uint8)
 
         def bring(item: int) -> None:
@@ -119,9 +119,9 @@ class Unfitted:
 
 
 def load_pictures(pictures: Sequence[Any], labels: Any = None, *, labelled: bool) -> Unfitted:
-    """Take arrays in memory, one a picture, which may differ in size.
+    """Open arrays in memory, one for each picture, which may differ in size.
 
-    pictures: N arrays, uint8 (H, W), (H, W, C) or (C, H, W) with C 1 or 3; what could be read as both of the last two
+    pictures: N arrays, uint8 (H, W), (H, W, C) or (C, H, W) with C 1 or 3; a shape that fits both of the last two
         is taken as by `load_npz`. labels: (N,), as of `load_npz`; None where there are none.
     """
     planes = []
@@ -165,7 +165,7 @@ def _listed(arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def _read(path: Path, origin: _Origin) -> dict[str, NDArray[Any]]:
-    """Read the arrays that have a meaning here; others are left empty, their names are for the messages."""
+    """Read the arrays that have a meaning here; others are left empty, and their names are for error messages."""
     if not path.exists():
         raise DataError(f"{path} does not exist.", hint=GIVE)
     try:
@@ -177,7 +177,7 @@ def _read(path: Path, origin: _Origin) -> dict[str, NDArray[Any]]:
         raise
     except MemoryError as error:
         raise origin.error("needs more memory than there is.", "Give a folder of pictures instead.") from error
-    except Exception as error:  # on broken bytes zipfile, zlib and numpy raise what they like
+    except Exception as error:  # on broken bytes, zipfile, zlib and numpy may raise anything
         what = "holds Python objects, which are not read." if "pickle" in str(error) else f"is broken ({error})."
         raise origin.error(what) from error
 
@@ -216,7 +216,7 @@ def _embeddings(embeddings: NDArray[Any], origin: _Origin) -> NDArray[np.float32
         raise origin.error(
             f"has `embeddings` of type {embeddings.dtype} and shape {embeddings.shape}; floats (N, d) are needed."
         )
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, and is reported as that
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, and is reported as such
         return np.ascontiguousarray(embeddings, dtype=np.float32)
 
 
@@ -234,22 +234,22 @@ def _names(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> tuple[st
 
 
 def _numbers(n: int) -> tuple[str, ...]:
-    """Return the names of pictures that have none: the numbers of their rows, all of one length."""
+    """Return names for pictures without any: their row numbers, padded to one length."""
     return tuple(f"{row:0{len(str(n - 1))}d}" for row in range(n))
 
 
 def _as_labels(labels: Any, origin: _Origin) -> NDArray[Any]:
     try:
         return np.asarray(labels)
-    except ValueError as error:  # lists of different lengths in it
+    except ValueError as error:  # nested lists of different lengths
         raise origin.error(f"has labels that make no array ({error}).") from error
 
 
 def _usable(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int, labelled: bool) -> NDArray[Any] | None:
-    """Return the labels: as they should be where `labelled`, otherwise as far as they can be used."""
+    """Return the labels: checked if `labelled`, otherwise only if they are usable."""
     if labelled:
         return _labels(arrays, origin, n)
-    with suppress(DataError):  # labels that cannot be used, such as -1 for unknown, are as good as none
+    with suppress(DataError):  # unusable labels, such as -1 for unknown, count as none
         return _labels(arrays, origin, n)
     return None
 

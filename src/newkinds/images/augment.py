@@ -1,7 +1,7 @@
-"""Random views of pictures, whole batches at a time, on the device that holds them.
+"""Augmentation: random views of pictures, whole batches at a time, on the device that holds them.
 
 A view is a pure function of (seed, epoch, item, view): the same picture gets the same crop whatever batch, process or
-worker it is drawn in, so that an interrupted run goes on with the views it would have seen.
+worker it is drawn in, so that an interrupted run continues with the views it would have seen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.parallel.devices import to_device
 from newkinds.randomness import uniforms
 
-# Columns of the table of random numbers that each picture gets for a view.
+# Columns of the table of random numbers that each picture gets for each view.
 _COLUMNS = 10
 
 
@@ -76,7 +76,7 @@ def augment(
 ) -> Tensor:
     """Return one random view of each picture.
 
-    pixels: uint8 (B, C, H, W); items: int64 (B,), the pictures' numbers in their set, which the randomness hangs on.
+    pixels: uint8 (B, C, H, W); items: int64 (B,), the pictures' numbers in their set, which the randomness depends on.
 
     Returns float32 (B, C, H, W) in [0, 1].
     """
@@ -92,8 +92,8 @@ def augment(
 def quarter_turned(floats: Tensor, turns: NDArray[np.int64]) -> Tensor:
     """Return square pictures (B, C, H, H), each turned left by `turns` (B,), 0 to 3, times 90 degrees.
 
-    Places are looked up for all pictures at once: with an index a number of turns, shapes would hang on the batch, and
-    some devices compile anew for each shape.
+    Pixels are looked up for all pictures at once: with one index for each number of turns, shapes would depend on the
+    batch, and some devices recompile for each shape.
     """
     side = floats.shape[-1]
     places = np.arange(side**2).reshape(side, side)
@@ -125,7 +125,7 @@ def _reflected(index: NDArray[np.int64], length: int) -> NDArray[np.int64]:
 
 
 def _warp(floats: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Tensor:
-    """Resample by a random crop and affine map; outside the picture its edge pixels go on."""
+    """Resample by a random crop and affine map; outside the picture, its edge pixels are repeated."""
     signed = 2 * random - 1
     area = 1 - random[:, 3] * (1 - how.resized_crop)
     ratio = np.exp(signed[:, 4] * np.log(4 / 3) / 2) if how.resized_crop < 1 else np.ones(len(random))
@@ -149,7 +149,7 @@ def _warp(floats: Tensor, how: Augmentation, random: NDArray[np.float64]) -> Ten
 
 
 def suited_policy(name: str, images: ImageSet) -> str:
-    """Return the name of a policy, where "auto" is what suits the pictures."""
+    """Return the name of a policy; "auto" becomes the one that suits the pictures."""
     if name != "auto":
         return name
     return "none" if images.is_embedding else "crop-flip" if images.channels == 3 else "affine"

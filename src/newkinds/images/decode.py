@@ -1,4 +1,4 @@
-"""Turn the bytes of a picture file into pixels. The only module of the package that imports PIL.
+"""Decoding: the bytes of an image file to pixels. The only module of the package that imports PIL.
 
 JPEG, PNG, WebP, BMP, GIF and TIFF are read, nothing else: the first bytes choose the reader, so none of Pillow's other
 plugins ever sees a file. Every picture comes out as 8-bit grey or RGB by these rules:
@@ -41,7 +41,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from newkinds.errors import DataError, UsageError, unknown_name
 
-MAX_PIXELS = 100_000_000  # a picture at the limit takes about 1 GB for a moment
+MAX_PIXELS = 100_000_000  # decoding a picture at the limit takes about 1 GB
 MAX_SIDE = 65_535  # JPEG's own limit; a one-row picture of 100 million columns is an attack, not a photograph
 MAX_SCANS = 200  # of a progressive JPEG: encoders write 10, an attack thousands, each as long as a whole decode
 
@@ -122,7 +122,7 @@ def decode(
 
 
 def fit_pixels(pixels: NDArray[np.uint8], *, size: int, channels: int, fit: str = "crop") -> NDArray[np.uint8]:
-    """Bring a picture in memory to a size and to channels, as `decode` does with that of a file.
+    """Resize and convert a picture in memory, as `decode` does with one from a file.
 
     pixels: uint8 (C, H, W) with C 1 or 3. Returns (channels, size, size) uint8, contiguous.
     """
@@ -169,7 +169,7 @@ def _fitted(picture: Image.Image, size: int | None, channels: int, fit: str) -> 
 
 
 class _Strictness:
-    """Keep Pillow strict about truncated files, and its warnings about odd ones to itself, while any thread decodes.
+    """Keep Pillow strict about truncated files, and silent about odd ones, while any thread decodes.
 
     Other libraries switch the strictness off for the whole process. Counted under a lock because the state is global:
     `warnings.catch_warnings` by itself restores the wrong one when threads overlap.
@@ -201,7 +201,7 @@ _strictness = _Strictness()
 
 @contextmanager
 def _pillow() -> Iterator[None]:
-    """Turn whatever Pillow raises into an ImageError: on hostile bytes that is any exception there is."""
+    """Turn whatever Pillow raises into an ImageError: on hostile bytes that may be any exception."""
     with _strictness:
         try:
             yield
@@ -291,7 +291,7 @@ def _load(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile
         if _jpeg_scans_and_end(data)[0] > MAX_SCANS:
             raise ImageError(f"a JPEG of more than {MAX_SCANS} scans")
         if size is not None:
-            picture.draft(None, (2 * size, 2 * size))  # libjpeg leaves out what would be scaled away, by 2, 4 or 8
+            picture.draft(None, (2 * size, 2 * size))  # libjpeg decodes at a half, a quarter or an eighth of the size
     elif isinstance(picture, PngImageFile):
         _open(io.BytesIO(data), max_pixels).verify()  # the checksums: loading does not look at those of the pixels
         _match_transparency(picture)
@@ -302,7 +302,7 @@ def _load(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile
 
 
 def _match_transparency(picture: PngImageFile) -> None:
-    """Bring the see-through sample to the scale of the pixels, where Pillow scales the pixels only."""
+    """Scale the transparent sample like the pixels, where Pillow scales only the pixels."""
     raw_mode, sample = _raw_mode(picture), picture.info.get("transparency")
     if raw_mode in ("L;2", "L;4") and sample is not None:
         picture.info["transparency"] = sample * (85 if raw_mode == "L;2" else 17)

@@ -24,10 +24,10 @@ from newkinds.images.scan import Found, Item, Result, in_threads, read_file
 from newkinds.progress import Progress
 
 MEMORY_MB = 2048  # of decoded pixels; a larger set goes to a file
-DECODE_VERSION = 1  # to be raised when decode() returns other pixels, so that older cache files are not used
+DECODE_VERSION = 1  # raise it when decode() returns other pixels, so that older cache files are not used
 
 _MAGIC = b"newkinds"
-_PARTIAL_SECONDS = 24 * 3600.0  # after which an unfinished cache file is taken for left behind
+_PARTIAL_SECONDS = 24 * 3600.0  # after which an unfinished cache file counts as abandoned
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Decoding:
-    """The pictures of some files, on their way into memory or into a cache file.
+    """Decodes the pictures of some files, into memory or into a cache file.
 
     A cache file holds the pixels, a footer in JSON, the footer's length (8 bytes) and a magic word. Its name is the
     hash of all that the pixels depend on.
@@ -95,7 +95,7 @@ class Decoding:
         shape = (len(self.files) - len(dropped), *self.row)
         if shape[0] == 0:
             return np.empty(shape, dtype=np.uint8), dropped, footer["digest"]
-        # Mode "c": torch wants arrays that it may write to; what is written there never reaches the file.
+        # Mode "c": torch wants writable arrays; what is written to them never reaches the file.
         return np.asarray(np.memmap(path, np.uint8, mode="c", shape=shape)), dropped, footer["digest"]
 
     def write(self, path: Path, key: str, hashes: Sequence[str]) -> None:
@@ -119,7 +119,7 @@ class Decoding:
             stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
     def decode_all(self, keep: Callable[[NDArray[np.uint8]], None], hashes: Sequence[str] = ()) -> list[Skipped]:
-        """Hand the pictures to `keep` in order and return those that fail. `hashes`: what the files must still have."""
+        """Pass the pictures to `keep` in order and return those that fail. `hashes`: the files must still have them."""
 
         def decoded(item: int) -> NDArray[np.uint8] | Skipped:
             file, options = self.files[item], self.options

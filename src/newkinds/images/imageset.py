@@ -1,4 +1,4 @@
-"""The pictures of one source, decoded: what every later stage works on."""
+"""The ImageSet: the decoded pictures of one source, which every later stage works on."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ImageSet:
 
     pixels: uint8 (N, C, H, W) with C 1 or 3, or, for ready-made embeddings, float32 (N, d).
     names: N unique names: the path below the source with forward slashes, or what the list or array file says.
-    labels: int64 (N,) indices into `classes`, or None where the pictures are not sorted. Of unsorted pictures they are
-        for scores only; the class "" is then of those whose kind is not known.
-    fingerprint: hex hash of names, pixels and, but for unsorted pictures, labels: equal for equal data wherever it
-        lies. That of a selection is of what it was taken from and of the choice.
+    labels: int64 (N,) indices into `classes`, or None. For unsorted pictures they are for scores only, and the
+        class "" holds those whose kind is not known.
+    fingerprint: hex hash of names, pixels and, except for unsorted pictures, labels: equal for equal data wherever it
+        is stored. For a selection, it is a hash of the original's fingerprint and of the items selected.
     """
 
     pixels: NDArray[Any]
@@ -61,7 +61,7 @@ class ImageSet:
     def select(self, items: NDArray[np.int64] | Sequence[int]) -> ImageSet:
         """Return the pictures at `items`, in that order; classes and numbering stay."""
         every = np.arange(len(self), dtype=np.int64)
-        items = every[np.asarray(items, dtype=np.int64)]  # all counted from the start, for the fingerprint
+        items = every[np.asarray(items, dtype=np.int64)]  # no negative indices, for the fingerprint
         return replace(
             self,
             pixels=self.pixels[items],
@@ -93,7 +93,7 @@ def image_set(
     skipped: Sequence[Skipped] = (),
     digest: str | None = None,
 ) -> ImageSet:
-    """Return an ImageSet with its fingerprint, which leaves labels out that are for scores only.
+    """Return an ImageSet with its fingerprint, which leaves out labels that are for scores only.
 
     labelled: whether the labels are part of the data. digest: see `fingerprint`; the rest is as in `ImageSet`.
     """
@@ -112,7 +112,7 @@ def fingerprint(
 ) -> str:
     """Return the hex hash of an ImageSet's content, for its `fingerprint`.
 
-    digest: the pixels' `pixel_digest`, where it is known already.
+    digest: the pixels' `pixel_digest`, if it is already known.
     """
     numbers = None if labels is None else labels.tolist()
     digest = pixel_digest(pixels) if digest is None else digest
@@ -144,7 +144,7 @@ def _escaped(character: str) -> str:
 
 
 def group_of(name: str) -> str:
-    """Return what a kind shares with those that it belongs with: what stands before the first "/", or nothing."""
+    """Return the group of a kind: the part of its name before the first "/", or nothing."""
     return name.split("/")[0] if "/" in name else ""
 
 

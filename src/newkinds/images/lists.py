@@ -14,14 +14,14 @@ from newkinds.images.imageset import printable
 from newkinds.images.tables import read_table
 
 Kind = str | int
-_Entry = tuple[str, str, Kind | None]  # where it stands, such as "row 7", the path as written, and the kind
+_Entry = tuple[str, str, Kind | None]  # its place, such as "row 7", the path as written, and the kind
 
-SHOWN = 5  # rows named in a message
+SHOWN = 5  # rows named in an error message
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Picture files that are named one by one, in the order of the list.
+    """A list of picture files, in the order of the list.
 
     source: the path of the list as it was given, or "120 paths". root: the folder that relative paths start at.
     names: N unique names, the paths as written, with forward slashes. paths: the N files. rows: where each is named,
@@ -36,7 +36,7 @@ class Listing:
     kinds: Mapping[str, Kind] | None
 
     def check_there(self, there: Sequence[bool]) -> None:
-        """Raise a DataError that names the rows whose files are not there. there: (N,), whether each file is."""
+        """Raise a DataError that names the rows whose files are missing. there: (N,), whether each file exists."""
         missing = [item for item, is_there in enumerate(there) if not is_there]
         if missing:
             files = _some(f"{self.rows[item]} ({self.names[item]})" for item in missing)
@@ -58,7 +58,7 @@ def list_from_table(path: Path, *, labelled: bool = False) -> Listing:
 
 
 def list_from_paths(paths: Sequence[Any], kinds: Sequence[Kind] | None = None, *, labelled: bool = False) -> Listing:
-    """Return the list of some paths, str or os.PathLike, and of their kinds, if they are given."""
+    """Return a list of paths, str or os.PathLike, with their kinds, if given."""
     known = [None] * len(paths) if kinds is None else kinds
     entries = [
         (f"item {item}", _as_text(path, f"item {item}"), kind)
@@ -68,7 +68,7 @@ def list_from_paths(paths: Sequence[Any], kinds: Sequence[Kind] | None = None, *
 
 
 def list_from_mapping(paths: Mapping[Any, Sequence[Any]], *, labelled: bool = False) -> Listing:
-    """Return the list of paths that are given by kind. The kinds are all str, or all int from 0 on."""
+    """Return a list of paths from a mapping of kinds to paths. The kinds are all str, or all int from 0 on."""
     entries: list[_Entry] = []
     whole = all(isinstance(kind, Integral) and not isinstance(kind, bool) and int(kind) >= 0 for kind in paths)
     if not whole and not all(isinstance(kind, str) and kind for kind in paths):
@@ -144,7 +144,7 @@ def _check_unique(source: str, root: Path, names: Sequence[str], entries: Sequen
 
 
 def _some(things: Iterable[str]) -> str:
-    """Return the first of some things for a message, and how many more there are."""
+    """Return the first few of some things for an error message, and how many more there are."""
     every = list(things)
     more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
     return ", ".join(every[:SHOWN]) + more

@@ -1,4 +1,4 @@
-"""Find the pictures below a folder or in a list, and say of all else why it is not used. Changes nothing."""
+"""Scanning: find the pictures below a folder or in a list, and why everything else is skipped. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from newkinds.images.tables import is_table
 from newkinds.progress import QUIET, Progress
 
 GIVE = "Give a folder of pictures, a .csv or .parquet list of them, or an .npz file of arrays."
-MAX_BYTES = 1 << 30  # of one file: what is larger is a film or an archive, whatever its name says
+MAX_BYTES = 1 << 30  # of one file: anything larger is a film or an archive, whatever its name says
 
 _SYSTEM_NAMES = ("thumbs.db", "desktop.ini", "__macosx", "@eadir")  # hidden on the systems that write them
 _SPECIAL = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
-_CHUNK = 16  # files a thread takes at a time; a future for each costs more than a small picture
+_CHUNK = 16  # files that a thread takes at a time; a future for each would cost more than decoding a small picture
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies below a folder, both parts sorted by name; or what a list names, the pictures in the list's order."""
+    """The contents of a folder, both parts sorted by name; or those of a list, the pictures in the list's order."""
 
     root: Path
     found: tuple[Found, ...]
@@ -53,16 +53,16 @@ class Scan:
 
     @property
     def source(self) -> str:
-        """What the folder or the list is called."""
+        """The name of the folder or list."""
         return str(self.root) if self.listing is None else self.listing.source
 
     @property
     def has_kinds(self) -> bool:
-        """Whether a list tells the kinds. Those of a folder are told by its folders, if that is what they are for."""
+        """Whether a list gives kinds. In a folder, the subfolders may be kinds, but need not be."""
         return self.listing is not None and self.listing.kinds is not None
 
     def kind_of(self, name: str) -> Kind | None:
-        """Return the kind of a picture: what the list says, or the first folder below the root; None without one."""
+        """Return the kind of a picture: what the list says, or the first folder below the root; None without."""
         if self.listing is not None:
             return None if self.listing.kinds is None else self.listing.kinds[name]
         return name.split("/", 1)[0] if "/" in name else None
@@ -76,15 +76,15 @@ def scan(
     workers: int | None = None,
     progress: Progress = QUIET,
 ) -> Scan:
-    """List all pictures below a folder, or those that a list names, and everything that is not used with the reason.
+    """List all pictures below a folder, or those in a list, and everything that is skipped, with the reason.
 
     In a folder, links to files are followed, links to folders are not. Names have forward slashes; bytes that are not
-    UTF-8 and control characters in them are written as \\xNN. The order is that of the names' code points, whatever
-    the locale. A list's file that does not exist is an error.
+    UTF-8 and control characters in them are written as \\xNN. They are sorted by code point, whatever the locale. A
+    file in a list that does not exist is an error.
 
     source: a folder, a .csv or .parquet file, or a Listing.
-    verify: decode every picture, to find the broken ones whose header is in order.
-    workers: threads; as many as there are processors where None.
+    verify: decode every picture, to find broken ones whose header is intact.
+    workers: threads; None: as many as there are processors.
     """
     listing = _listing_of(source)
     if listing is None:
@@ -134,14 +134,14 @@ def _examined(name: str, path: str, verify: bool, max_pixels: int) -> Found | Sk
 
 
 def _listing_of(source: str | Path | Listing) -> Listing | None:
-    """Return the list that a source is, None of a folder."""
+    """Return the source as a list, None if it is a folder."""
     if isinstance(source, Listing):
         return source
     return list_from_table(Path(source)) if is_table(Path(source)) else None
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file; raise ImageError with the reason where that is not possible."""
+    """Return the content of a file; raise ImageError with the reason if that fails."""
     try:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -159,7 +159,7 @@ def in_threads(
     title: str,
     progress: Progress,
 ) -> Iterator[Result]:
-    """Yield `work` of each item in order, a bounded number of them ahead, and show the progress."""
+    """Yield `work(item)` for each item in order, computing a bounded number ahead, and show the progress."""
     if workers is None:
         workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers < 1:
@@ -185,7 +185,7 @@ def in_threads(
 
 
 def _walk(root: Path) -> tuple[list[tuple[str, str]], list[Skipped]]:
-    """Return (name, path) of the regular files below root, and the rest; with a list instead of recursion."""
+    """Return (name, path) of the regular files below root, and the rest; iterative, not recursive."""
     files: list[tuple[str, str]] = []
     skipped: list[Skipped] = []
     folders = [("", os.fspath(root))]
@@ -220,7 +220,7 @@ def _no_root(root: Path, error: OSError) -> DataError:
 
 
 def _why_not(entry: os.DirEntry[str]) -> str:
-    """Return the reason to skip a directory entry without opening it, or "" for a file or folder to look into."""
+    """Return the reason to skip a directory entry without opening it, or "" for a file or folder to open."""
     if entry.name.startswith(".") or entry.name.lower() in _SYSTEM_NAMES:
         return "hidden folder" if entry.is_dir(follow_symlinks=False) else "hidden file"
     try:
@@ -233,10 +233,10 @@ def _why_not(entry: os.DirEntry[str]) -> str:
 
 
 def _why_not_listed(path: str) -> str | None:
-    """Return the reason to skip a file that a list names, without opening it; "" for none, None if it is not there."""
+    """Return the reason to skip a file in a list, without opening it; "" for none, None if the file is missing."""
     try:
         status = os.stat(path)
-    except ValueError:  # a byte of 0 in it, or half a surrogate pair: no file can be called that
+    except ValueError:  # a null byte or half a surrogate pair: no file can have that name
         return None
     except OSError as error:
         return None if error.errno in _NOT_THERE else f"cannot be read ({error.strerror})"

@@ -1,4 +1,4 @@
-"""What can be given as pictures, and how each of these is told from the others."""
+"""Sources: everything that can be given as pictures, and how they are told apart."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _VALID = (
 
 
 def in_memory(source: str) -> bool:
-    """Return whether what an ImageSet calls its source was given in memory, and so cannot be opened again."""
+    """Return whether a source, by its name in an ImageSet, was given in memory and so cannot be reopened."""
     return _IN_MEMORY.fullmatch(source) is not None and not Path(source).exists()
 
 
 def files_of(source: Source, *, labelled: bool = False) -> Path | Listing | None:
-    """Return the folder or the list of files that a source is; None of arrays, .npz files and ImageSets.
+    """Return a source as a folder or a list of files; None for arrays, .npz files and ImageSets.
 
     labelled: every picture of a list needs a kind.
     """
@@ -64,7 +64,7 @@ def files_of(source: Source, *, labelled: bool = False) -> Path | Listing | None
 def read_source(
     source: Source, *, labelled: bool, max_pixels: int, workers: int | None, progress: Progress
 ) -> ImageSet | Scan | Unfitted:
-    """Return a source as pictures, as files that are found but not decoded, or as arrays of different sizes."""
+    """Return a source as pictures, as files that are scanned but not decoded, or as arrays of different sizes."""
     if isinstance(source, ImageSet):
         return source
     files = files_of(source, labelled=labelled)
@@ -95,7 +95,7 @@ def _is_npz(path: Path) -> bool:
 
 
 def _parted(source: Any) -> tuple[Any, Any]:
-    """Return the pictures and the labels, None without, of what is neither a path nor a mapping.
+    """Split what is neither a path nor a mapping into pictures and labels, None if there are none.
 
     A tuple of two is a pair if the second has one axis of labels and the first is no path: two paths are two paths,
     and two arrays of two or three axes are two pictures.
@@ -108,7 +108,7 @@ def _parted(source: Any) -> tuple[Any, Any]:
 
 
 def _as_array(given: Any) -> Any:
-    """Return what makes an array, such as a tensor or a column of pandas, as one; of strings or objects as a list."""
+    """Convert a tensor, a pandas column and the like to an array, or to a list if it holds strings or objects."""
     if not hasattr(given, "__array__"):
         return given
     array = np.asarray(given)

@@ -1,4 +1,4 @@
-"""Open a source of pictures as an ImageSet: in which shape, with which kinds, and whether it will do."""
+"""Opening a source as an ImageSet: its shape, its kinds, and checks that it is usable."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from newkinds.images.scan import Scan
 from newkinds.images.sources import Source, read_source
 from newkinds.progress import QUIET, Progress
 
-SMALLEST, LARGEST = 16, 64  # of a side that is inferred
+SMALLEST, LARGEST = 16, 64  # limits of an inferred side
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What pictures are brought to: the side of the square in pixels, and 1 or 3 channels."""
+    """The shape that pictures are resized to: the side of the square in pixels, and 1 or 3 channels."""
 
     size: int
     channels: int
@@ -52,10 +52,10 @@ def open_images(
         of paths, of an array or of arrays and their labels, (N,) integers or strings.
     labelled: every picture needs a kind: the first folder below `source`, or a label. Otherwise labels, if any, are
         kept for scores.
-    size, channels, largest: what files and sequences of arrays are brought to, see `infer_shape`; one array is
-        compared with it, and not changed.
+    size, channels, largest: the shape of files and sequences of arrays, see `infer_shape`; a single array must have
+        it already.
     fit: "crop" or "squash", see `decode`. max_pixels: of one file, at most.
-    memory_mb, cache_dir, workers: see `load`. progress: what tells how far it is.
+    memory_mb, cache_dir, workers: see `load`. progress: where progress is shown.
     """
     ready = read_source(source, labelled=labelled, max_pixels=max_pixels, workers=workers, progress=progress)
     if isinstance(ready, ImageSet):
@@ -81,8 +81,8 @@ def open_pair(
 ) -> tuple[ImageSet, ImageSet]:
     """Open the known pictures, with their kinds, and the unsorted ones, which need none, in one shape.
 
-    Two folders or lists: the shape is inferred from both. One of these and an array: the array's shape rules. Two
-    arrays: theirs must agree. The arguments are those of `open_images`.
+    Two folders or lists: the shape is inferred from both. One of these and an array: the array's shape is used. Two
+    arrays: their shapes must agree. The arguments are those of `open_images`.
     """
     first = read_source(known, labelled=True, max_pixels=max_pixels, workers=workers, progress=progress)
     second = read_source(unsorted, labelled=False, max_pixels=max_pixels, workers=workers, progress=progress)
@@ -111,7 +111,7 @@ def open_pair(
 def infer_shape(
     scans: Sequence[Scan | Unfitted], size: int | None, channels: int | None = None, largest: int = LARGEST
 ) -> Shape:
-    """Choose one shape for all pictures of the scans, where `size` or `channels` is None.
+    """Infer one shape for all pictures of the scans, if `size` or `channels` is None.
 
     The size is the side that all pictures have in common if all are square and that is at most `largest`, otherwise
     the median of their shorter sides, at least 16 and at most `largest`. One channel if every picture is grey.
@@ -147,8 +147,8 @@ def load(
     """Decode the pictures of a scan, in its order; those that fail join `skipped`.
 
     sorted_into_folders: the first folder below the root is the class; classes are numbered in order of their names.
-    memory_mb: where the pixels take more, they go to a file in `cache_dir`, from which they are memory-mapped and
-        which the next call with the same files and options uses instead of decoding.
+    memory_mb: if the pixels take more, they go to a file in `cache_dir`, which is memory-mapped and reused by the next
+        call with the same files and options.
     cache_dir: default $NEWKINDS_CACHE, otherwise $XDG_CACHE_HOME/newkinds or ~/.cache/newkinds.
 
     Returns an ImageSet with pixels uint8 (N, shape.channels, shape.size, shape.size).
@@ -158,7 +158,7 @@ def load(
 
 
 def check_known(images: ImageSet) -> None:
-    """Refuse, with a DataError, a set that cannot teach kinds: it needs two classes, each of two pictures or more."""
+    """Raise a DataError unless there are two classes or more, each of two pictures or more."""
     if images.labels is None:
         raise DataError(
             f"{images.source} does not say of which kind its pictures are.",
@@ -186,7 +186,7 @@ def check_known(images: ImageSet) -> None:
 
 
 def check_unsorted(images: ImageSet) -> None:
-    """Refuse, with a DataError, a set too small to be clustered: it needs two pictures or more."""
+    """Raise a DataError unless there are two pictures or more to cluster."""
     if len(images) < 2:
         raise DataError(
             f"{images.source} has {len(images)} usable picture(s), at least 2 are needed.",
@@ -224,7 +224,7 @@ def _load(scan: Scan | Unfitted, shape: Shape, labelled: bool, options: Options)
 
 
 def _without_pictures(root: Path, mentioned: set[str]) -> list[Skipped]:
-    """Return the class folders that neither gave a picture nor were skipped themselves."""
+    """Return the class folders that yielded no picture and were not skipped themselves."""
     with os.scandir(root) as entries:
         folders = [printable(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return [Skipped(name, "class folder without a usable picture") for name in folders if name not in mentioned]
@@ -233,7 +233,7 @@ def _without_pictures(root: Path, mentioned: set[str]) -> list[Skipped]:
 def _nothing_usable(source: str, skipped: Sequence[Skipped]) -> DataError:
     if not skipped:
         return DataError(f"There is no file in {source}.", hint="Give a folder with pictures in it.")
-    # What stands in brackets differs from file to file.
+    # The part in brackets differs from file to file.
     reason = Counter(one.reason.split(" (")[0] for one in skipped).most_common(1)[0][0]
     return DataError(
         f"No picture in {source} can be used. Skipped: {len(skipped)}, most often because of this: {reason}.",

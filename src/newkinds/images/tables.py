@@ -1,4 +1,4 @@
-"""Read tables that name pictures: CSV as spreadsheets write it, or Parquet. No cell is ever run or evaluated."""
+"""Tables of picture paths: CSV as spreadsheets write it, or Parquet. No cell is ever evaluated."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import IO, Any, NamedTuple
 from newkinds.errors import DataError, UsageError
 
 SUFFIXES = (".csv", ".parquet")
-MAX_BYTES = 1 << 28  # of a table: some millions of rows; what is larger is no list of pictures
+MAX_BYTES = 1 << 28  # of a table: some millions of rows; anything larger is not a list of pictures
 MAX_ROWS = 10_000_000
 MAX_LINE = 1 << 20  # characters of a line of CSV
 
-_LABELS = ("label", "kind")  # the column of the kinds; newkinds itself writes `kind`
+_LABELS = ("label", "kind")  # the column of kinds; newkinds itself writes `kind`
 _DELIMITERS = ",;\t"
 _BATCH = 1 << 16  # rows of Parquet read at a time
 _FIRST_ROW = "Its first row should name the columns: path,label or path,kind, or path alone where no kinds are needed."
@@ -29,7 +29,7 @@ _SAVE_AS = "Save it as CSV in UTF-8, or as Parquet."
 class Row(NamedTuple):
     """A row of a table: its number, its path as written, and its label, None where there is none.
 
-    number: of CSV as a spreadsheet shows it, with the header in row 1; of Parquet counted from 0.
+    number: for CSV as a spreadsheet shows it, with the header in row 1; for Parquet counted from 0.
     """
 
     number: int
@@ -38,10 +38,10 @@ class Row(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """A table that has been opened: the names and the types of its columns, and what yields the rows of two of them.
+    """An open table: the names and types of its columns, and a function that yields the rows of two of them.
 
-    types: "text", "integer", or what else the file says. rows: from the index of the column of paths and of that of
-    labels, or None, to the rows that are not empty.
+    types: "text", "integer", or another type as the file names it. rows: takes the index of the column of paths and
+    that of labels, or None, and yields the rows that are not empty.
     """
 
     names: list[str]
@@ -50,18 +50,18 @@ class _Opened(NamedTuple):
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a path is to be read as a table, going by its suffix; a folder never is."""
+    """Return whether a path is a table, judging by its suffix; a folder never is."""
     return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
 def read_table(path: Path, *, labelled: bool) -> list[Row]:
-    """Return the columns `path` and `label` (or `kind`) of a table, the rows that are not empty.
+    """Return the columns `path` and `label` (or `kind`) of a table, without empty rows.
 
-    Names of columns are taken without regard to case. CSV is UTF-8, with commas, semicolons or tabs between cells;
+    Column names are case-insensitive. CSV is UTF-8, with commas, semicolons or tabs between cells;
     spaces around a cell and rows of empty cells are dropped. A whole number below 0 in Parquet counts as no label.
 
-    labelled: whether a table without labels is an error. Otherwise a column of labels that is neither text nor whole
-        numbers is left out.
+    labelled: whether a table without labels is an error. Otherwise a label column that is neither text nor integer is
+        ignored.
     """
     _check_file(path)
     with _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path) as table:
@@ -121,7 +121,7 @@ def _wrong_type(path: Path, table: _Opened, column: int, needed: str) -> DataErr
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Return the names of columns for a message: the first ten, cut, with what cannot be printed written out."""
+    """Return column names for an error message: the first ten, shortened, with unprintable characters escaped."""
     if not names:
         return "no columns"
     shown = ", ".join(repr(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
@@ -153,7 +153,7 @@ def _csv(path: Path) -> Iterator[_Opened]:
 
 
 def _records(path: Path, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records from the first one that is not blank, each with the number of its row."""
+    """Yield the records from the first one that is not blank, each with its row number."""
     lines, number = _lines(path, stream), 0
     for first in lines:
         number += 1
@@ -207,7 +207,7 @@ def _parquet(path: Path) -> Iterator[_Opened]:
             yield _Opened(list(schema.names), types, partial(_parquet_rows, file))
     except DataError:
         raise
-    except Exception as error:  # on broken bytes pyarrow raises what it likes
+    except Exception as error:  # on broken bytes, pyarrow may raise anything
         why = str(error).split("\n")[0][:200]
         raise DataError(f"{path} is not a Parquet file that can be read ({why}).", hint=_SAVE_AS) from error
 

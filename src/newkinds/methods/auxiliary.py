@@ -1,4 +1,4 @@
-"""What methods share that train networks of their own: the first weights, the augmented views, what is kept."""
+"""What methods that train auxiliary networks share: initial weights, augmented views, saved weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from newkinds.training import Task
 
 
 class ViewsTask(Task):
-    """A task that sees an augmented view of each picture, or ready-made embeddings as they are."""
+    """A task that trains on augmented views of pictures, or on ready-made embeddings as they are."""
 
     def __init__(self, module: nn.Module, images: ImageSet, augmentation: str, seed: int) -> None:
         self.module = module
@@ -28,7 +28,7 @@ class ViewsTask(Task):
         self.how = policy(suited_policy(augmentation, images), images.size)
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return a view of each picture, another one in each epoch."""
+        """Return a random view of each picture, a different one in each epoch."""
         pixels, device = self.images.pixels[items], device_of(self.module)
         if self.images.is_embedding:
             return as_input(pixels, device)
@@ -36,9 +36,9 @@ class ViewsTask(Task):
 
 
 def first_network(network: Network, start: str, seed: int) -> Network:
-    """Return a copy of f, or, if `start` is "fresh", a network of its name with weights that depend on the seed only.
+    """Return a copy of f, or, if `start` is "fresh", the same architecture with weights that depend on the seed only.
 
-    A fresh one has f's mean and deviation of the pixels.
+    A fresh one has f's pixel mean and standard deviation.
     """
     if start == "f":
         return copy.deepcopy(network)
@@ -57,5 +57,5 @@ def first_network(network: Network, start: str, seed: int) -> Network:
 
 
 def weights_of(module: nn.Module) -> Tensors:
-    """Return a module's weights as they are kept: float32, on the CPU, on their own."""
+    """Return a copy of a module's weights, float32 on the CPU."""
     return {name: value.cpu().clone() for name, value in module.float().state_dict().items()}

@@ -1,7 +1,7 @@
-"""What a method is: what it gets (a problem), what it gives back (a solution), and what it brings with it.
+"""The interface of methods: a method takes a problem, returns a solution, and brings its own settings and head.
 
-A method is one file or folder that ends in a `Method`: its settings, its training stages, its head and its line of
-help. `registry.py` lists them all; nothing else names one.
+A method is one file or folder that defines `METHODS`: each a `Method` with its settings, training stages, heads and
+line of help. `registry.py` lists the modules; nothing else names a method.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def _made_anew(name: str, make: Callable[[], Tensors]) -> Tensors:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state of the clustering while it is trained, for some of the pictures.
+    """The state of some pictures during training.
 
-    epoch: how many epochs it has behind it, 0 at the start. items: which pictures, int64 (S,). embedding: float32
+    epoch: how many epochs are done, 0 at the start. items: which pictures, int64 (S,). embedding: float32
     (S, w); p, q: the probabilities and the targets, float32 (S, K).
     """
 
@@ -51,10 +51,10 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class KnownProblem:
-    """What there is to learn from the known kinds alone, and with what.
+    """The input of a method's auxiliary network: what can be learnt from the known kinds alone.
 
-    network: f, trained on the known kinds, on its device; whoever trains it takes a copy. known: has labels.
-    checkpoints, log: the training loop's.
+    network: f, trained on the known kinds, on its device; copy it before training it. known: has labels. checkpoints,
+    log: for the training loop.
     """
 
     network: Network
@@ -80,12 +80,12 @@ class KnownProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem(KnownProblem):
-    """What a method has to work with.
+    """The input of a method.
 
     kinds: the number of new kinds. features: f's of the unsorted pictures, float32 (N, d). truth: int64 (N,), -1 where
-    not known, for the log only. keep: `keep(name, make)` returns the tensors that a run has under a name, made first
-    if there are none: the result of a stage that a later one needs again. watch: gets snapshots, from a method that
-    takes them.
+    not known, for the log only. keep: `keep(name, make)` returns the tensors that the run has under a name, after
+    making and saving them if there are none: the result of a stage that a resumed run needs again. watch: receives
+    snapshots, from methods that take them.
     """
 
     unsorted: ImageSet
@@ -100,7 +100,7 @@ class Problem(KnownProblem):
         return self.features if on == "features" else flat_pixels(self.unsorted)
 
     def known_points(self, on: On) -> NDArray[np.float32]:
-        """Return such a row for each known picture."""
+        """Return the same for each known picture."""
         return apply(self.network, self.known) if on == "features" else flat_pixels(self.known)
 
     def check_kinds(self) -> None:
@@ -114,21 +114,21 @@ class Problem(KnownProblem):
             )
 
     def assign(self, probabilities: NDArray[np.float32]) -> Assignment:
-        """Return the answer that probabilities (N, K) of new kinds make."""
+        """Return probabilities (N, K) of new kinds as an Assignment."""
         source = {"method": self.settings.method, "seed": self.settings.seed}
         return Assignment.of_new(self.unsorted.names, probabilities, source)
 
     def certain(self, labels: NDArray[np.int64]) -> Assignment:
-        """Return the answer of a method that says only which kind, labels int64 (N,): probabilities of 1."""
+        """Return labels int64 (N,), of a method without probabilities, as an Assignment: probabilities of 1."""
         return self.assign(np.eye(self.kinds, dtype=np.float32)[labels])
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which state of a training was kept: that of the last epoch, or the best by a measure that needs no labels.
+    """Which state of the training was kept: that of the last epoch, or the best by a monitor that needs no labels.
 
-    kept: "last" or "best". epoch: whose state it is, -1 for the start. monitor, last_monitor: the measure of that state
-    and of the last one, NaN if nobody watched. why: in words. warning: what a person should be told now.
+    kept: "last" or "best". epoch: of that state, -1 for the start. monitor, last_monitor: the monitor's value for that
+    state and for the last one, NaN if there was none. why: in words. warning: to be shown to the user.
     """
 
     kept: str
@@ -145,12 +145,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a method found.
+    """The result of a method.
 
-    assignment: of the unsorted pictures. embedding: float32 (N, w), where its kinds lie, for the map. model: tells the
-    kinds of other pictures; None if the method cannot. features: of the unsorted pictures under the model's f, float32
-    (N, d), unless there is no model. choice: which state of a training it is. last: the model of the last epoch, where
-    another one was kept.
+    assignment: of the unsorted pictures. embedding: float32 (N, w), the space of the kinds, for the map. model: for the
+    kinds of other pictures; None if the method has none. features: of the unsorted pictures under the model's f,
+    float32 (N, d), if there is a model. choice: which state of the training it is. last: the model of the last epoch,
+    if another one was kept.
     """
 
     assignment: Assignment
@@ -163,9 +163,9 @@ class Solution:
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """A network that a method learns from the known kinds alone, beside f: it serves every seed and every heap.
+    """An auxiliary network, which a method trains on the known kinds alone: it is reused for all seeds and heaps.
 
-    learn: returns its weights. Methods may share one; then it has one name.
+    learn: returns its weights. Methods may share one, under one name.
     """
 
     name: str
@@ -174,15 +174,15 @@ class Auxiliary:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of sorting unsorted pictures.
+    """A method of category discovery.
 
-    name: what `--method` takes. line: what it is, for the help. run: sorts. sections: its settings, by the name of
+    name: for `--method`. line: for the help. run: from a problem to a solution. sections: its settings, by the name of
     their table. stages: its training stages before pictures get their kinds, by the name in the log, with the title of
-    their chart; assigns: the stage in which pictures get their kinds, if it is trained. takes_features: whether it
-    looks at f's features. auxiliary: what else it learns from the known kinds. resolve: values for what its settings
-    leave to "auto", by dotted keys. finds_kinds: how many kinds to look for where the method finds their number itself,
-    given the settings and how many pictures there are; None: it is estimated before. heads: those of its models.
-    advice: what to try when kinds stay empty.
+    their chart; assigns: the stage in which pictures get their kinds, if it trains one. takes_features: whether it uses
+    f's features. auxiliary: its auxiliary network. resolve: values for its settings that are "auto", by dotted keys.
+    finds_kinds: the number of kinds to begin with if the method finds their number itself, from the settings and the
+    number of pictures; None: it is estimated before. heads: the classes of its models' heads. advice: what to try when
+    kinds stay empty.
     """
 
     name: str

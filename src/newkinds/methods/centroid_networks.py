@@ -32,7 +32,7 @@ from newkinds.settings.base import BatchSize, FirstWeights, NotNegative, Restart
 from newkinds.training import Phase
 
 EPISODES = 10_000  # with fresh weights; the published number
-BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no clusters to speak of
+BLURRED = 0.1  # of the way from p = 1 / K to certainty: below it there are no real clusters
 
 
 class Centroids(Optimiser):
@@ -99,7 +99,7 @@ def centroid_networks(problem: Problem) -> Solution:
 
     p(k|i) is Sinkhorn's P, each row divided by its sum; the kind is where P is largest. With the centres c and the
     duals v that is softmax_k(v_k - |z - c_k|^2 / regulariser), in which |z|^2 cancels: a linear layer and a softmax. So
-    the network that is returned says the same of these pictures, and of others what P would say with the same v.
+    the returned network gives the same p for these pictures, and for others the P that the same v implies.
     """
     chosen, seed = problem.settings.section(Centroids), problem.settings.seed
     network = _trained(problem)
@@ -149,7 +149,7 @@ def as_softmax(network: Network, found: EvenClustering, regulariser: float) -> M
 def query_assignment(embeddings: Tensor, support: int, regulariser: float, iterations: int) -> tuple[Tensor, Tensor]:
     """Return log p(w|i) of an episode's queries, and their squared distances to the prototypes, both (W Q, W).
 
-    embeddings: float (W, S + Q, d), W kinds of which the first `support` = S pictures make the prototype, their mean.
+    embeddings: float (W, S + Q, d), W kinds of which the first `support` = S pictures give the prototype, their mean.
     p(w|i) = P_iw / sum_w P_iw, P by Sinkhorn over all queries.
     """
     prototypes = embeddings[:, :support].mean(dim=1)
@@ -159,10 +159,10 @@ def query_assignment(embeddings: Tensor, support: int, regulariser: float, itera
 
 
 def groups_of(classes: Sequence[str]) -> list[NDArray[np.int64]]:
-    """Return the numbers of the kinds that belong together: those that share what stands before the first "/".
+    """Return the groups of kinds, by number: kinds that share the part of their name before the first "/".
 
-    Kinds without one are a group, and so are those that would be alone; a single one that is still left is left out,
-    but where it is all there is.
+    Kinds without a "/" are one group, and so are those that would be alone; a single kind that still remains is left
+    out, unless it is the only one.
     """
     named: dict[str, list[int]] = {}
     for number, name in enumerate(classes):
@@ -181,8 +181,8 @@ class CentroidTask(ViewsTask):
 
     An episode is of up to `episode_kinds` kinds of one group; published, it is of a whole alphabet. An epoch goes over
     all groups, and over large ones in several episodes. There are as many episodes as the settings say: the last epoch
-    may be shorter. The learning rate is halved at the beginning of the first epoch that has `halve_every` episodes
-    behind it; a schedule other than "constant" stands in place of that.
+    may be shorter. The learning rate is halved at the beginning of the first epoch after every `halve_every` episodes;
+    a schedule other than "constant" replaces that.
     """
 
     stage = "centroids"
@@ -198,11 +198,11 @@ class CentroidTask(ViewsTask):
         self.episodes = episodes_of(settings)
         self.groups = groups_of(known.classes)
         self.members = [np.flatnonzero(known.labels == kind) for kind in range(len(known.classes))]
-        # Of two kinds or more each, and of `episode_kinds` as nearly as can be.
+        # Of two kinds or more each, and of nearly `episode_kinds`.
         self.parts = [max(1, min(round(len(one) / settings.episode_kinds), len(one) // 2)) for one in self.groups]
 
     def phase(self) -> Phase:
-        """Return all episodes as a phase of the training loop, whose learning rates are those of whole epochs."""
+        """Return all episodes as a phase of the training loop, with a learning rate for each whole epoch."""
         episodes, every, size = self.episodes, self.settings.halve_every, sum(self.parts)
         optimiser = self.settings
         if optimiser.schedule == "constant":
@@ -211,7 +211,7 @@ class CentroidTask(ViewsTask):
         return Phase("main", math.ceil(episodes / size), optimiser)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Return the episodes of an epoch, each kind after kind, first the pictures that make the prototype."""
+        """Return the episodes of an epoch, kind after kind, the support pictures first."""
         found = []
         for number, (group, parts) in enumerate(zip(self.groups, self.parts, strict=True)):
             random = generator(self.seed, "centroid episodes", epoch, number)
@@ -224,7 +224,7 @@ class CentroidTask(ViewsTask):
         return [found[i] for i in order[:left]]
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the loss of an episode, its two parts, and the share of queries that P assigns right."""
+        """Return the loss of an episode, its two parts, and the accuracy of P on the queries."""
         chosen = self.settings
         episode = outputs.view(-1, chosen.each, outputs.shape[1])
         log_p, distances = query_assignment(episode, self.support, chosen.regulariser, chosen.iterations)
@@ -246,7 +246,7 @@ def _trained(problem: Problem) -> Network:
 def learn_centroids(problem: KnownProblem) -> Tensors:
     """Train f, or a network with fresh weights, on episodes of the known kinds and return its weights.
 
-    By default f has none of them, and is returned as it is; so is a network without weights.
+    With no episodes, the default when starting from f, f is returned as it is; so is a network without weights.
     """
     chosen, seed = problem.settings.section(Centroids), problem.settings.seed
     network = first_network(problem.network, chosen.start, seed)
@@ -265,7 +265,7 @@ def episodes_of(settings: Centroids) -> int:
 
 
 def _check_episodes(known: ImageSet, chosen: Centroids) -> None:
-    """Refuse episodes that ask a kind for more pictures than it has, and known pictures of one kind only."""
+    """Refuse episodes that need more pictures of a kind than it has, and known pictures of one kind only."""
     assert known.labels is not None
     counts = np.bincount(known.labels, minlength=len(known.classes))
     if len(counts) < 2:

@@ -30,7 +30,7 @@ from newkinds.settings.base import BatchSize, LearningRate, Restarts
 from newkinds.start import Start
 from newkinds.training import Phase, Task
 
-MOST_LAYERS, WIDEST = 9, 99_999  # what the name of an encoder can say
+MOST_LAYERS, WIDEST = 9, 99_999  # that the name of an encoder can express
 
 
 class Dec(Optimiser):
@@ -77,10 +77,10 @@ class Dec(Optimiser):
 
 
 def dec(problem: Problem) -> Solution:
-    """Train an autoencoder on the unsorted pictures, and its encoder to be surer of the clusters of its codes.
+    """Train an autoencoder on the unsorted pictures, then its encoder to sharpen the clusters of its codes.
 
     Published, the autoencoder is trained layer by layer and then as a whole, for very long and by SGD; here as a whole
-    from the start, by the optimiser of the settings.
+    from the start, with the optimiser of the settings.
     """
     chosen, seed, images = problem.settings.section(Dec), problem.settings.seed, problem.unsorted
     encoder = _trained_encoder(problem)
@@ -94,7 +94,7 @@ def dec(problem: Problem) -> Solution:
 
 
 class Autoencoder(nn.Module):
-    """The encoder and, behind it, its layers backwards, with ReLU between them."""
+    """The encoder followed by its mirror image as the decoder, with ReLU between layers."""
 
     def __init__(self, encoder: Network, widths: tuple[int, ...], seed: int) -> None:
         super().__init__()
@@ -104,19 +104,19 @@ class Autoencoder(nn.Module):
             self.decoder = Encoder(widths[-1], [*widths[-2::-1], inputs]).to(encoder.device)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the code says of the inputs, (B, inputs)."""
+        """Return the reconstruction of the inputs, (B, inputs)."""
         made: Tensor = self.decoder(self.encoder(x))
         return made
 
     def wanted(self, x: Tensor) -> Tensor:
-        """Return what should come out for x: what the encoder's first layer gets of it, (B, inputs)."""
+        """Return what x should be reconstructed as: the input of the encoder's first layer, (B, inputs)."""
         return ((x - self.encoder.mean) / self.encoder.std).flatten(1)
 
 
 class AutoencoderTask(Task):
-    """Make the inputs again from a code of them, though a share of them is set to 0: mean squared error.
+    """Reconstruct the inputs from their code, with a share of them set to 0 (denoising): mean squared error.
 
-    Inputs are what enters the first layer, normalised: 0 is their mean.
+    Inputs are those of the first layer, normalised: 0 is their mean.
     """
 
     stage = "autoencoder"
@@ -133,7 +133,7 @@ class AutoencoderTask(Task):
         self.seed = seed
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return the pictures with some of their values replaced by the mean, others in each epoch."""
+        """Return the pictures with some of their values replaced by the mean, different ones in each epoch."""
         x = self._pictures(items)
         if not self.noise:
             return x
@@ -141,7 +141,7 @@ class AutoencoderTask(Task):
         return torch.where(to_device(lost, x.device).view(x.shape), self.autoencoder.encoder.mean, x)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the mean over pictures and inputs of (output - input)^2; nothing is set to 0 in these inputs."""
+        """Return the mean over pictures and inputs of (output - input)^2; the inputs here are without zeros."""
         return {"loss": F.mse_loss(outputs, self.autoencoder.wanted(self._pictures(items)))}
 
     def _pictures(self, items: NDArray[np.int64]) -> Tensor:
@@ -190,10 +190,10 @@ def _trained_encoder(problem: Problem) -> Network:
 
 
 def normalise(encoder: Network, images: ImageSet) -> None:
-    """Let the encoder's inputs have a mean of 0 and a variance of 1: that of each channel, or of all embeddings' axes.
+    """Normalise the encoder's inputs to mean 0 and variance 1: for each channel, or over all axes of embeddings.
 
-    Published, too, the inputs are scaled so that their mean square is 1. Embeddings are divided by one number: which of
-    their axes tell more stays as it is.
+    As published, the inputs are scaled to a mean square of 1. Embeddings are divided by a single number, which keeps
+    the relative weight of their axes.
     """
     if not images.is_embedding:
         encoder.normalise_by(images.pixels)
@@ -205,7 +205,7 @@ def normalise(encoder: Network, images: ImageSet) -> None:
 
 
 def _start(codes: NDArray[np.float32], kinds: int, restarts: int, seed: int) -> Start:
-    """Return centres by k-means on the codes (N, w), p by Eq. 1, and a bottleneck that changes nothing."""
+    """Return centres by k-means on the codes (N, w), p by Eq. 1, and an identity bottleneck."""
     found = kmeans(codes, kinds, seed=seed, restarts=restarts)
     with one_thread():
         p = assignment(torch.from_numpy(codes).double(), torch.from_numpy(found.centres))
@@ -222,7 +222,7 @@ def _start(codes: NDArray[np.float32], kinds: int, restarts: int, seed: int) -> 
 def _as_discovery(chosen: Dec) -> Discover:
     """Return the settings with which Algorithm 1's task is DEC's: no second view, no transfer, targets by Eq. 3.
 
-    It ends when in no epoch between two targets more than `settled` of the assignments changed.
+    It ends when no more than `settled` of the assignments changed in any epoch between two updates of the targets.
     """
     return Discover(
         variant="baseline",

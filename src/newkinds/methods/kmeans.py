@@ -1,4 +1,4 @@
-"""k-means, plain and with the known pictures as anchors, and a model made of its centres."""
+"""k-means as a method, plain and with the known pictures as anchors, and a model made from its centres."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def plain_kmeans(problem: Problem) -> Solution:
 def constrained_kmeans(problem: Problem) -> Solution:
     """Cluster unsorted and known pictures together, the known ones forced to their kinds' clusters.
 
-    The paper's assumption that unsorted pictures are of new kinds only holds here, too: at the end each goes to the
-    nearest of the new kinds' centres.
+    As in the paper, unsorted pictures are assumed to be of new kinds only: at the end each is assigned to the nearest
+    of the new kinds' centres.
     """
     assert problem.known.labels is not None
     chosen, classes = problem.settings.section(KMeans), len(problem.known.classes)
@@ -60,10 +60,10 @@ def on_network(problem: Problem, on: str) -> Network:
 def from_centres(
     problem: Problem, network: Network, points: NDArray[np.float32], centres: NDArray[np.float64]
 ) -> Solution:
-    """Return what centres (K, d) among the features (N, d) of a network say: the nearest one is the kind.
+    """Return the solution of centres (K, d) among the features (N, d) of a network: the nearest one is the kind.
 
-    Only what lies in the span of the centres tells which is nearest: the bottleneck keeps that. Eq. 1 makes
-    probabilities of the distances, at a scale that the settings of the start of DTC say.
+    Only the span of the centres decides which is nearest: the bottleneck projects onto it. Eq. 1 turns distances into
+    probabilities, at the scale of [initialise].
     """
     start = embedded_start(points, centres, problem.settings.initialise)
     head = StudentHead(network.feature_dim, *start.centres.shape)

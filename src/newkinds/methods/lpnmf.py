@@ -1,7 +1,7 @@
 """Locality preserving non-negative matrix factorisation (Cai et al. 2009).
 
 Pictures X (N, d) >= 0 are mixtures of K parts, Y = V U^T with parts U (d, K) >= 0 and memberships V (N, K) > 0, where
-pictures that are neighbours in a graph have memberships that are alike. What is made small is
+pictures that are neighbours in a graph have similar memberships. The objective to minimise is
 
     sum_ij (x_ij log(x_ij / y_ij) - x_ij + y_ij) + lambda sum_k v_k^T L log v_k.
 
@@ -42,12 +42,12 @@ from newkinds.randomness import key, one_thread
 from newkinds.settings import Section
 from newkinds.settings.base import ClusteredOn, Restarts
 
-BLOCK, COLUMNS = 2**19, 32  # entries of X looked at together; columns of V solved for together
+BLOCK, COLUMNS = 2**19, 32  # entries of X processed at a time; columns of V solved for at a time
 LEAST = 1e-12  # of a membership: its logarithm is needed
-TINY = 1e-30  # in place of 0 below a fraction and in a logarithm
+TINY = 1e-30  # in place of 0 in a denominator and in a logarithm
 BLUR = 0.2  # share of a start that is the same for all kinds: what is 0 stays 0
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)  # of a step of V, the first that does not raise the objective is taken
-# Of conjugate gradients: what may be left of the right side, and of what is left at first; the most steps
+# Of conjugate gradients: tolerances relative to the right side and to the first residual; the most steps
 EXACT, ROUNDING, STEPS = 1e-6, 1e-12, 1000
 
 Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Factors:
-    """U (d, K) and V (N, K), what they hold of the data (a, b: see above), and the objective."""
+    """U (d, K) and V (N, K), their shares a and b of the data (see above), and the objective."""
 
     u: Floats
     v: Floats
@@ -101,14 +101,14 @@ def lpnmf_method(problem: Problem) -> Solution:
 def lpnmf(points: NDArray[Any], kinds: int, settings: Lpnmf, seed: int) -> tuple[NDArray[np.int64], Floats]:
     """Cluster points (N, d) >= 0 into `kinds`; returns the labels (N,) and the memberships V (N, kinds).
 
-    Each restart begins with a k-means of its own; the best after a few iterations goes on.
+    Each restart begins with its own k-means; the best after a few iterations is continued.
     """
     x, threads = scaled(floats(points).numpy()), Threads()
     problem = Factorisation(x, laplacian(x, settings.neighbours), settings.weight, threads)
     best = None
     for number in range(settings.restarts):
         u, v = start(x, kinds, key(seed, "lpnmf", number))
-        with threads:  # not around k-means, which has threads of its own
+        with threads:  # not around k-means, which uses its own threads
             found = problem.settle(problem.look(u, v), settings.first_iterations, settings.tolerance)
         best = found if best is None or found.value < best.value else best
     assert best is not None
@@ -118,7 +118,7 @@ def lpnmf(points: NDArray[Any], kinds: int, settings: Lpnmf, seed: int) -> tuple
 
 
 def scaled(points: NDArray[Any]) -> NDArray[Any]:
-    """Return the features that are not 0 throughout, rows scaled to their number as sum; refuse what is negative."""
+    """Return the features that are not 0 throughout, with rows scaled to sum to their number; refuse negative ones."""
     least = float(points.min(initial=0))
     if least < 0:
         raise DataError(
@@ -156,7 +156,7 @@ def start(x: NDArray[Any], kinds: int, seed: int) -> tuple[Floats, Floats]:
 class Factorisation:
     """What is to be factorised: X (N, d) with rows of the sum d, the Laplacian (N, N) and its weight lambda.
 
-    Products are in the precision of X, sums in float64. threads: what the work is spread over, once they are entered.
+    Products are in the precision of X, sums in float64. threads: which do the work, once they are entered.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Factorisation:
         self.matrix = (self.total * scipy.sparse.identity(len(x)) + weight * laplacian).tocsr()
 
     def look(self, u: Floats, v: Floats) -> Factors:
-        """Return the factors with what they hold of the data, and the objective."""
+        """Return the factors with a and b, and the objective."""
         parts, members = u.astype(self.x.dtype), v.astype(self.x.dtype)
 
         def some(rows: slice) -> tuple[NDArray[Any], NDArray[Any], float]:
@@ -188,10 +188,10 @@ class Factorisation:
             found = self.look(u, now.v + share * (aim - now.v))
             if found.value <= now.value:
                 return found
-        return now  # where only rounding is left
+        return now  # only rounding errors are left
 
     def smooth(self, b: Floats, first: Floats) -> Floats:
-        """Return (S I + lambda L)^-1 b (N, K), looked for from `first` on."""
+        """Return (S I + lambda L)^-1 b (N, K), starting from `first`."""
 
         def some(columns: slice) -> Floats:
             return solve(self.matrix, b[:, columns], first[:, columns])
@@ -215,7 +215,7 @@ def roughness(v: Floats, laplacian: scipy.sparse.csr_matrix) -> float:
 def solve(matrix: scipy.sparse.csr_matrix, right: Floats, first: Floats) -> Floats:
     """Return M^-1 R for a positive definite M (N, N) and R (N, K): conjugate gradients, scaled by M's diagonal.
 
-    They hold a few arrays like R, where a factorised M may become dense. first: where to begin (N, K).
+    It needs a few arrays of the size of R, whereas a factorised M may become dense. first: initial solution (N, K).
     """
     scale = 1 / matrix.diagonal()[:, None]
     found, rest = first.copy(), right - matrix @ first

@@ -1,6 +1,6 @@
 """Landmark spectral clustering (Chen and Cai 2011): spectral clustering without a matrix of all pairs.
 
-A few landmarks stand for all points. Point i has weights on its r nearest landmarks only,
+A few landmarks represent all points. Point i has weights on its r nearest landmarks only,
 
     z_ij = exp(-d_ij^2 / (2 sigma^2)) / sum over its r nearest landmarks,    sigma = the mean distance to a landmark,
 
@@ -28,7 +28,7 @@ from newkinds.settings.base import ClusteredOn, Restarts
 
 LANDMARK_ITERATIONS = 5  # of the k-means that finds landmarks; the published number
 BLOCK = 2**21  # distances held at a time
-NOTHING = 1e-10  # eigenvalues of W, and lengths of rows, below this are rounding
+NOTHING = 1e-10  # eigenvalues of W, and lengths of rows, below this are rounding errors
 
 
 class Lsc(Section):
@@ -64,7 +64,7 @@ def lsc_method(problem: Problem) -> Solution:
 
 
 def lsc(points: NDArray[Any], kinds: int, settings: Lsc, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Cluster points (N, d) into `kinds`; returns the labels (N,) and the embedding (N, kinds), where k-means ran."""
+    """Cluster points (N, d) into `kinds`; returns the labels (N,) and the embedding (N, kinds) that k-means ran on."""
     points = floats(points).numpy()
     number = how_many_landmarks(len(points), kinds, settings.landmarks)
     landmarks = choose_landmarks(points, number, settings.choose, seed)
@@ -73,12 +73,12 @@ def lsc(points: NDArray[Any], kinds: int, settings: Lsc, seed: int) -> tuple[NDA
 
 
 def how_many_landmarks(n_samples: int, kinds: int, most: int) -> int:
-    """Return how many landmarks there are: at most half of the points, but more than kinds, as far as points go."""
+    """Return the number of landmarks: at most half of the points, but more than kinds, if there are enough points."""
     return min(n_samples, max(kinds + 1, min(most, n_samples // 2)))
 
 
 def choose_landmarks(points: NDArray[Any], number: int, choose: str, seed: int) -> NDArray[np.float64]:
-    """Return landmarks (M, d): points drawn at random, or centres of k-means that need not settle.
+    """Return landmarks (M, d): points drawn at random, or centres of a few iterations of k-means.
 
     M is less than `number` where points are equal, as no two landmarks are.
     """
@@ -98,7 +98,7 @@ def landmark_weights(points: NDArray[Any], landmarks: NDArray[np.float64], neare
     squares = np.empty((n_samples, nearest))
     total, step = 0.0, max(1, BLOCK // len(landmarks))
     with one_thread():
-        middle = landmarks.mean(axis=0)  # norms small beside distances: little cancels
+        middle = landmarks.mean(axis=0)  # small norms: little cancels
         marks = landmarks - middle
         norms = np.square(marks).sum(axis=1)
         for start in range(0, n_samples, step):

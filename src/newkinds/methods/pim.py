@@ -1,12 +1,12 @@
-"""PIM (Chiaroni et al. 2023): a linear classifier of fixed features that is sure of each picture and uses all kinds.
+"""PIM (Chiaroni et al. 2023): a linear classifier on fixed features that is certain of each picture and uses all kinds.
 
-It makes small
+It minimises
 
     lambda mean_i H(p_i) - H(mean_i p_i),    p_i = softmax(s W x_i),
 
-where x_i are features of length 1, s a scale and H the entropy: the mutual information of pictures and kinds, with a
-weight on how sure each picture is. The published method knows some kinds and adds their cross-entropy; here all
-pictures are of new kinds, as the paper's setting has it. W starts at the centres of k-means.
+where x_i are features of length 1, s is a scale and H the entropy: the negative mutual information of pictures and
+kinds, with a weight on how certain each picture is. The published method knows some kinds and adds their cross-entropy;
+here all pictures are of new kinds, as in the paper's setting. W starts at the centres of k-means.
 """
 
 from __future__ import annotations

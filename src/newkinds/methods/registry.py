@@ -1,4 +1,4 @@
-"""Every method by name: one line each. A method brings everything else with it, see `base.py`."""
+"""The registry of methods: one line each. A method brings everything else with it, see `base.py`."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ AUXILIARIES: dict[str, Auxiliary] = {
     method.auxiliary.name: method.auxiliary for method in METHODS.values() if method.auxiliary is not None
 }
 HEADS: dict[str, type[Head]] = {head.name: head for method in METHODS.values() for head in method.heads}
-COMPARED = ("kmeans", "lsc", "mcl", DEFAULT)  # what `compare` takes where nobody says
+COMPARED = ("kmeans", "lsc", "mcl", DEFAULT)  # what `compare` runs by default

@@ -1,4 +1,4 @@
-"""f: the networks of the paper, chosen by name, and those from elsewhere."""
+"""Networks: the backbones of the paper and those from elsewhere, heads, and models of both."""
 
 from newkinds.networks.catalogue import NETWORKS, UNTRAINED, default_network
 from newkinds.networks.foreign import FOREIGN, Foreign, is_foreign, open_foreign

@@ -1,4 +1,4 @@
-"""The feature extractors f of the paper, at three widths, for pictures of any size and number of channels."""
+"""Backbones: the paper's feature extractors, at three widths, for pictures of any size and number of channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Backbone(nn.Module):
     feature_dim: int
 
     def make_head(self, outputs: int) -> nn.Module:
-        """Return a fresh classifier from features to `outputs` logits, as this layout has it."""
+        """Return a fresh classifier from features to `outputs` logits, as this architecture has it."""
         return nn.Linear(self.feature_dim, outputs)
 
 
@@ -31,7 +31,7 @@ class Identity(Backbone):
 
 
 class Flat(Backbone):
-    """Pixels in a row: f learns nothing."""
+    """Flattened pixels: nothing is learnt."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class VGG6(Backbone):
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut."""
+    """Two 3x3 convolutions with a shortcut."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()

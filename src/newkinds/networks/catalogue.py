@@ -1,4 +1,4 @@
-"""The networks by name."""
+"""The catalogue of networks by name."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def build_backbone(name: str, channels: int, size: int) -> Backbone:
 
 
 def default_network(channels: int, size: int, embeddings: bool, accelerator: bool) -> str:
-    """Choose a network from the data, and its width from the machine: slim where only a CPU is at hand."""
+    """Choose a network from the data, and its width from the machine: slim if there is only a CPU."""
     if embeddings:
         return "identity"
     name = "vgg6-4-2" if channels == 1 else "resnet18" if size <= 48 else "resnet18-imagenet"

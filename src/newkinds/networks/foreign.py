@@ -1,8 +1,8 @@
-"""Networks from elsewhere, trained already, by name.
+"""Pretrained networks from elsewhere: `efficientnet-lite0` and its like, `timm:NAME`, `FILE.onnx`, `module:function`.
 
-`efficientnet-lite0` and its like, `timm:NAME`, `FILE.onnx`, or what a function of the user's returns,
-`module:function`. Naming the last runs code. So one is imported only where its name equals `admitted`, the name that
-the user said on the command line or in the Python call; a name that stands in a file is never enough.
+A `module:function` is whatever a function of the user's returns; naming one runs code. So one is imported only if its
+name equals `admitted`, the name that the user gave on the command line or in the Python call; a name in a file is never
+enough.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOREIGN = {
     "FILE.onnx": "the network in an ONNX file, which stays as it is (`pip install 'newkinds[onnx]'`)",
     "module:function": "what a Python function returns: any torch module from pictures to features",
 }
-_TIMM_NAME = re.compile(r"timm:[A-Za-z0-9_.\-]+")  # no second colon: "hf-hub:..." would fetch what others put there
+_TIMM_NAME = re.compile(r"timm:[A-Za-z0-9_.\-]+")  # no second colon: "hf-hub:..." would download what anybody uploaded
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _CONTRACT = "The function should return a torch.nn.Module from float32 pictures (B, C, H, W) to features (B, d)."
 
@@ -42,12 +42,12 @@ _CONTRACT = "The function should return a torch.nn.Module from float32 pictures 
 class Foreign(Backbone):
     """A module from elsewhere: pictures float32 (B, inputs, side, side), normalised, to features (B, feature_dim).
 
-    module: from pictures to features (B, d), or to maps (B, d, h, w), which are averaged. What it was trained with may
-    be said by its attributes `input_size`, the side of its pictures, and `mean` and `std`, one number a channel (or one
-    for all) of pictures in [0, 1]. Without them pictures keep their size and their values in [0, 1].
-    head: names that a state dict of it may start with beyond the module's own: those of a classifier left out.
-    features: which of its layers they are of, as the setting `network_features`. sha256: of the file that holds the
-    weights where the module's state dict does not. remarks: what the user should know of it.
+    module: from pictures to features (B, d), or to maps (B, d, h, w), which are averaged. Its attributes may say what
+    it was trained with: `input_size`, the side of its pictures, and `mean` and `std`, one number a channel (or one for
+    all) of pictures in [0, 1]. Without them, pictures keep their size and their values in [0, 1].
+    head: prefixes that are allowed in its state dict beside the module's own: those of a classifier left out.
+    features: which layers they come from, as in the setting `network_features`. sha256: of the file that holds the
+    weights if the state dict does not. remarks: what the user is to be told about it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Foreign(Backbone):
                 f"The network {name!r} has {len(self.pixel_mean)} numbers in mean and {len(self.pixel_std)} in std.",
                 hint="Give one a channel in both.",
             )
-        self.inputs = 0  # channels that the module takes; found by `fit`, as is `feature_dim`
+        self.inputs = 0  # input channels; found by `fit`, as is `feature_dim`
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features (B, feature_dim)."""
@@ -85,16 +85,16 @@ class Foreign(Backbone):
         return features.mean(dim=(2, 3)) if features.ndim == 4 else features
 
     def train(self, mode: bool = True) -> Foreign:
-        """Set the mode of batch norm alone: dropout would draw numbers that a continued run could not draw again."""
+        """Set the mode of batch norm only: dropout would draw numbers that a resumed run could not reproduce."""
         for layer in self.modules():
             layer.training = mode and isinstance(layer, _BatchNorm)
         self.training = mode
         return self
 
     def fit(self, channels: int, side: int) -> None:
-        """Find out, with two pictures, how many channels the module takes and how wide its features are.
+        """Find out, by trying two pictures, how many channels the module takes and how wide its features are.
 
-        Grey pictures are repeated for a module that takes colour; it is told by its `mean`, or by trying.
+        Grey pictures are repeated for a module that takes colour, which is known from its `mean`, or found by trying.
         """
         said = max(len(self.pixel_mean), len(self.pixel_std))
         choices = [said] if said > 1 else [1, 3] if channels == 1 else [channels]
@@ -112,13 +112,13 @@ class Foreign(Backbone):
         raise found
 
     def _probe(self, inputs: int, side: int) -> int | UsageError:
-        """Return the width of the features of two made-up pictures, or what is wrong with them."""
+        """Return the width of the features of two synthetic pictures, or the error if there is something wrong."""
         pictures = torch.linspace(-1, 1, 2 * inputs * side * side).view(2, inputs, side, side)
         shape, was_training = tuple(pictures.shape), self.training
         try:
             with torch.no_grad():
                 features: Any = self.eval().module(pictures)
-        except Exception as error:  # somebody else's code raises what it likes
+        except Exception as error:  # somebody else's code may raise anything
             size = self.input_size
             return UsageError(
                 f"The network {self.name!r} does not take pictures {shape}: {told(error)}.",
@@ -130,14 +130,14 @@ class Foreign(Backbone):
 
 
 def is_foreign(name: str) -> bool:
-    """Return whether `name` is that of a network from elsewhere, or written as one."""
+    """Return whether `name` has the form of a network from elsewhere."""
     if name.startswith(TIMM):
         return _TIMM_NAME.fullmatch(name) is not None
     return name in LITE or is_onnx(name) or _is_function(name)
 
 
 def check_admitted(name: str, admitted: str | None, where: str) -> None:
-    """Raise an error if `where`, a file, names a network that runs code and the user has not named the same."""
+    """Raise an error if `where`, a file, names a network that runs code and the user has not named it, too."""
     if _is_function(name) and name != admitted:
         raise UsageError(
             f"{where} names the network {name!r}, which is code, and no file may run code.",
@@ -154,11 +154,11 @@ def open_foreign(
     features: str = "auto",
     offline: bool = False,
 ) -> Foreign:
-    """Return the network from elsewhere called `name`; its shapes are still to be found by `fit`.
+    """Return the network from elsewhere called `name`; its shapes are found by `fit` later.
 
-    admitted: the name that the user gave; without it no `module:function` is imported. pretrained: whether it has its
-    weights; not where others are loaded in their place. seed: what fresh weights hang on, if there are any.
-    features: the setting `network_features`, for networks that have a choice. offline: whether nothing may be fetched.
+    admitted: the name that the user gave; without it, no `module:function` is imported. pretrained: whether to load its
+    weights, which is useless if others replace them. seed: for fresh weights, if there are any. features: the setting
+    `network_features`, for networks that have a choice. offline: whether to download nothing.
     """
     check_admitted(name, admitted, "A file")
     with seeded_torch(seed, "weights"):
@@ -241,7 +241,7 @@ def _per_channel(name: str, what: str, value: Any, default: float) -> tuple[floa
 
 
 def _wrong_features(name: str, features: Any, shape: tuple[int, ...]) -> UsageError | None:
-    """Return an error unless `features` are what two pictures of `shape` should become."""
+    """Return an error unless `features` are valid for two pictures of `shape`."""
     made = f"The network {name!r} turns pictures {shape} into "
     if not isinstance(features, Tensor):
         return UsageError(f"{made}{_kind(features)}, not into a tensor.", hint=_CONTRACT)

@@ -1,6 +1,6 @@
-"""Heads: what tells the kinds by f's features, and a model, which is f with a head behind it.
+"""Heads, which turn f's features into probabilities of kinds, and models: f followed by a head.
 
-A head says how it is built again (`about`, `build`), so that a model can be saved, loaded, exported and asked about new
+A head says how to rebuild it (`about`, `build`), so that a model can be saved, loaded, exported and applied to new
 pictures whatever method it comes from.
 """
 
@@ -22,7 +22,7 @@ from newkinds.randomness import seeded_torch
 class Head(nn.Module, ABC):
     """Features (B, d) to log p(k|i), float32 (B, K)."""
 
-    name: ClassVar[str]  # what a file of weights calls it
+    name: ClassVar[str]  # in a file of weights
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, features: Tensor) -> Tensor:
-        """Return where features (B, d) lie in the space in which the kinds are told apart, (B, w)."""
+        """Return the embedding (B, w) of features (B, d): the space in which the kinds are told apart."""
 
     @abstractmethod
     def log_p(self, embedding: Tensor) -> Tensor:
@@ -39,12 +39,12 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return what `build` needs to make it again, as JSON has it; the weights are kept beside it."""
+        """Return what `build` needs to rebuild it, as JSON values; the weights are saved separately."""
 
     @classmethod
     @abstractmethod
     def build(cls, feature_dim: int, about: Mapping[str, Any]) -> Self:
-        """Return a head for features of this width, as `about` describes it; its weights are to be loaded."""
+        """Return a head for features of this width, as `about` describes it; its weights are loaded afterwards."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Return log p(k|i), float32 (B, K), of features (B, d)."""
@@ -52,7 +52,7 @@ class Head(nn.Module, ABC):
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:
-    """Return a layer whose weights are to be replaced; torch's global generator is left alone."""
+    """Return a layer whose weights will be replaced; torch's global generator is left untouched."""
     with seeded_torch(0, "bottleneck"):
         return nn.Linear(inputs, outputs)
 
@@ -121,12 +121,12 @@ class SoftmaxHead(Head):
 
     @classmethod
     def build(cls, feature_dim: int, about: Mapping[str, Any]) -> Self:
-        """Return one for so many kinds."""
+        """Return one with fresh weights."""
         return cls(feature_dim, int(about["kinds"]))
 
 
 class Outputs(NamedTuple):
-    """What a model says about B pictures: features (B, d), their embedding (B, w), log p(k|i) (B, K)."""
+    """The outputs of a model for B pictures: features (B, d), their embedding (B, w), log p(k|i) (B, K)."""
 
     features: Tensor
     embedding: Tensor
@@ -134,7 +134,7 @@ class Outputs(NamedTuple):
 
 
 class Model(nn.Module):
-    """f with a head behind it: pictures to log p(k|i). The head is where f is."""
+    """f followed by a head: pictures to log p(k|i). The head is on f's device."""
 
     def __init__(self, network: Network, head: Head) -> None:
         super().__init__()

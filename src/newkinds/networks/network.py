@@ -21,8 +21,8 @@ class Network(nn.Module):
     """The feature extractor f: pictures float32 (B, C, H, W) in [0, 1] to features (B, feature_dim).
 
     The mean and the standard deviation of its training pixels are part of it, so that weights on disk are complete.
-    Pictures of `channels` x `size` x `size` are brought to the side `network_size` before they enter the backbone, on
-    the device; without one, to what a `foreign` network was trained with, or not at all.
+    Pictures of `channels` x `size` x `size` are scaled to the side `network_size` before they enter the backbone, on
+    the device; without one, to the size that a `foreign` network was trained with, or not at all.
     """
 
     mean: Tensor
@@ -35,7 +35,7 @@ class Network(nn.Module):
         self.name = name
         self.channels = channels
         self.size = size
-        self.in_bfloat16 = False  # for as long as `bfloat16` says
+        self.in_bfloat16 = False  # set by `bfloat16`
         self.network_size = network_size or (None if foreign is None else foreign.input_size) or size
         inputs = (1, channels) if size == 1 else (1, channels, 1, 1)
         if foreign is None:
@@ -44,7 +44,7 @@ class Network(nn.Module):
             self.register_buffer("std", torch.ones(inputs))
             # 1.3 to 1.8 times as fast on a CPU.
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        else:  # stays in the common order of memory, which code from elsewhere may count on
+        else:  # keeps the usual memory format, which code from elsewhere may rely on
             foreign.fit(channels, self.network_size)
             self.backbone = foreign
             self.register_buffer("mean", _spread(foreign.pixel_mean, foreign.inputs))
@@ -62,7 +62,7 @@ class Network(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The device that it is on."""
         return self.mean.device
 
     @property
@@ -72,7 +72,7 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features (B, feature_dim)."""
-        x = (x - self.mean) / self.std  # a grey picture becomes as many channels as there are means
+        x = (x - self.mean) / self.std  # broadcasts a grey picture to as many channels as there are means
         if x.ndim == 4 and x.shape[-1] != self.network_size:
             x = resized(x, self.network_size)
         if x.ndim == 4 and not isinstance(self.backbone, Foreign):
@@ -85,7 +85,7 @@ class Network(nn.Module):
         return features
 
     def normalise_by(self, pixels: NDArray[np.uint8], items: NDArray[np.int64] | None = None) -> None:
-        """Take the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W), all or `items`.
+        """Set the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W), all or `items`.
 
         A network from elsewhere keeps those that it was trained with.
         """
@@ -106,10 +106,10 @@ class Network(nn.Module):
 
 @contextmanager
 def bfloat16(module: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Let every f in a module multiply in bfloat16 meanwhile, if that is wanted.
+    """Make every f in a module multiply in bfloat16 within the context, if that is wanted.
 
-    Weights, gradients, features and all that is made of features stay as they are: distances and logarithms of small
-    probabilities need more than three digits.
+    Weights, gradients, features and everything computed from features keep their precision: distances and logarithms of
+    small probabilities need more than three digits.
     """
     networks = [part for part in module.modules() if isinstance(part, Network)] if wanted else []
     for network in networks:
@@ -134,8 +134,8 @@ def build_network(
 ) -> Network:
     """Return a network called `name` for pictures of `channels` x `size` x `size`.
 
-    One of the catalogue has fresh weights that depend on `seed` only; one from elsewhere has its own, see
-    `open_foreign`, where `admitted`, `pretrained` and `features` are explained.
+    One of the catalogue has fresh weights that depend on `seed` only; one from elsewhere has its own. `admitted`,
+    `pretrained` and `features` are as in `open_foreign`.
     """
     foreign = None
     if is_foreign(name):
@@ -145,7 +145,7 @@ def build_network(
 
 
 def resized(x: Tensor, side: int) -> Tensor:
-    """Return pictures (B, C, H, W) at (B, C, side, side): bilinear, without aliasing where they shrink."""
+    """Return pictures (B, C, H, W) resized to (B, C, side, side): bilinear, antialiased if they shrink."""
     return F.interpolate(x, size=(side, side), mode="bilinear", antialias=side < x.shape[-1])
 
 

@@ -1,4 +1,4 @@
-"""Where networks are computed: which devices there are, and the few things that some of them want done differently."""
+"""Devices: which there are, which one to use, and the few things that some of them need done differently."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch import Tensor
 from newkinds.errors import OutOfMemoryError, UsageError
 
 AUTO = "auto"
-OVERRIDE = "ACCELERATE_TORCH_DEVICE"  # accelerate's own variable: a device that is taken on trust
-# What torch says where it has no class of errors for it: MPS, the CPU's allocator, XLA.
+OVERRIDE = "ACCELERATE_TORCH_DEVICE"  # accelerate's own variable: its device is used without a check
+# How torch words it where it has no exception class for it: MPS, the CPU's allocator, XLA.
 _NO_MEMORY = ("out of memory", "can't allocate memory", "resource_exhausted")
 
 
@@ -30,19 +30,19 @@ def available_devices() -> list[str]:
         found.append("mps")
     if not _has_xla():
         return [*found, "cpu"]
-    # On a CPU, XLA is there to try things out: it compiles longer than it computes.
+    # On a CPU, XLA is for trying things out: compiling takes longer than computing.
     return [*found, "cpu", "xla"] if os.environ["PJRT_DEVICE"].upper() == "CPU" else [*found, "xla", "cpu"]
 
 
 def _has_xla() -> bool:
-    """Return whether torch_xla is installed, and told by PJRT_DEVICE what to compute on."""
+    """Return whether torch_xla is installed and PJRT_DEVICE says what to compute on."""
     return bool(os.environ.get("PJRT_DEVICE")) and importlib.util.find_spec("torch_xla") is not None
 
 
 def pick_device(asked: str | None = None) -> torch.device:
     """Return the device that is asked for by its name ("cpu", "cuda", "cuda:1", "mps", "xla"), or the best there is.
 
-    asked: None or "auto" for the best. Of several processes on one machine's GPUs each gets a GPU of its own.
+    asked: None or "auto" for the best. Several processes on one machine each get their own GPU.
     """
     if asked is None and os.environ.get(OVERRIDE):
         return torch.device(os.environ[OVERRIDE])
@@ -61,7 +61,7 @@ def pick_device(asked: str | None = None) -> torch.device:
 
 
 def _own(fitting: list[str]) -> str:
-    """Return the device that this process takes of those that fit: a GPU of its own, the CPU together with others."""
+    """Return this process's device among those that fit: its own GPU, or the CPU, which processes share."""
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if ":" not in fitting[0] or processes == 1:
         return fitting[0]
@@ -81,7 +81,7 @@ def _device(name: str) -> torch.device:
 
 
 def suited_precision(precision: str, device: torch.device) -> str:
-    """Return the numbers that training computes with on a device; float64 is refused where it has none.
+    """Return the precision of training on a device; float64 is refused where the device has none.
 
     "auto" is bfloat16 on GPUs that multiply in it, which gain most from it, and float32 elsewhere.
     """
@@ -96,7 +96,7 @@ def suited_precision(precision: str, device: torch.device) -> str:
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """Return an array as a tensor on a device; to CUDA it travels from pinned memory, while Python goes on."""
+    """Return an array as a tensor on a device; to CUDA it is copied from pinned memory, asynchronously."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -104,24 +104,24 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def no_gradients(device: torch.device) -> AbstractContextManager[None]:
-    """Return a context in which nothing is kept for gradients: inference mode, or what comes nearest on XLA."""
+    """Return a context without gradients: inference mode, or on XLA `torch.no_grad`."""
     return torch.no_grad() if device.type == "xla" else torch.inference_mode()
 
 
 def finish_step(device: torch.device) -> None:
-    """Let a device that only takes notes of what it is to compute do so; all others have done it already."""
+    """Run what a lazy device (XLA) has recorded so far; other devices have already run it."""
     if device.type == "xla":
         importlib.import_module("torch_xla").sync()
 
 
 @contextmanager
 def explained_memory(what: str, *settings: str) -> Iterator[None]:
-    """Turn the error of a device that runs out of memory into one that says for what, and which settings to lower."""
+    """Turn a device's out-of-memory error into one that says what needed it and which settings to lower."""
     try:
         yield
     except RuntimeError as error:
         if not isinstance(error, torch.cuda.OutOfMemoryError) and not any(
-            sign in str(error).lower() for sign in _NO_MEMORY
+            words in str(error).lower() for words in _NO_MEMORY
         ):
             raise
         lower = ", ".join((*settings, "images.size or network_size"))

@@ -1,4 +1,4 @@
-"""Many runs at once, by joblib: on this machine, or on a cluster by its dask and ray backends."""
+"""Parallel runs by joblib: on this machine, or on a cluster with its dask and ray backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def check_spread(jobs: int, backend: str) -> None:
-    """Refuse a number of jobs below 1 and a backend that there is not."""
+    """Refuse fewer than 1 job and an unknown backend."""
     if jobs < 1:
         raise UsageError(f"jobs={jobs} should be at least 1.", hint="Leave it out for 1.")
     if backend not in BACKENDS:
@@ -35,7 +35,7 @@ def spread(
     backend: str = "loky",
     progress: Progress,
 ) -> Iterator[Result]:
-    """Yield call(*one) for each of the work, in its order; so many at once as `jobs`, which share the threads."""
+    """Yield call(*one) for each item of `work`, in order, running up to `jobs` at once; they share the threads."""
     with progress.step(title, len(work)) as step:
         if jobs == 1 and backend == "loky":
             for one in work:
@@ -45,7 +45,7 @@ def spread(
         threads = max(1, torch.get_num_threads() // jobs)
         with _opened(backend):
             calls = (delayed(_with_threads)(threads, call, *one) for one in work)
-            how = "list" if backend == "ray" else "generator"  # ray's has no other way
+            how = "list" if backend == "ray" else "generator"  # ray supports nothing else
             for result in Parallel(n_jobs=jobs, return_as=how)(calls):
                 yield result
                 step.advance()
@@ -58,7 +58,7 @@ def _with_threads(threads: int, call: Callable[..., Result], *arguments: Any) ->
 
 @contextmanager
 def _opened(name: str) -> Iterator[None]:
-    """Let joblib use a backend. dask: the client at hand, else that of DASK_SCHEDULER_ADDRESS or of this machine."""
+    """Set joblib's backend. dask: the current client, else one for DASK_SCHEDULER_ADDRESS or for this machine."""
     with ExitStack() as stack:
         try:
             if name == "dask":
@@ -69,7 +69,7 @@ def _opened(name: str) -> Iterator[None]:
                     stack.enter_context(client(processes=True))
             if name == "ray":
                 ray: Any = import_module("ray.util.joblib")
-                ray.register_ray()  # joins RAY_ADDRESS, or starts on this machine
+                ray.register_ray()  # connects to RAY_ADDRESS, or starts on this machine
         except ImportError:
             package = "distributed" if name == "dask" else name
             raise UsageError(f"The backend {name!r} is not installed.", hint=f"pip install {package}.") from None

@@ -1,7 +1,7 @@
-"""Several processes on one run, started by torchrun: who has which share, and how the shares come together.
+"""Several processes on one run, started by torchrun: how a batch is divided, and how the parts are gathered.
 
-Every process holds all pictures and asks for the same batches. It computes its own share of each, and the outputs of
-the network, which are small, are gathered before the loss: so a loss sees the whole batch, as with one process.
+Every process holds all pictures and asks for the same batches. It computes its own part of each, and the outputs of the
+network, which are small, are gathered before the loss: so the loss sees the whole batch, as with one process.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ T = TypeVar("T")
 def make_accelerator(device: str | None = None) -> Accelerator:
     """Return the accelerator of this process, which joins the others that torchrun has started, if any.
 
-    device: as in `pick_device`. A process has one at a time: accelerators that were made before move with it.
+    device: as in `pick_device`. A process has one device at a time: earlier accelerators move with it.
     """
     chosen = pick_device(device)
     if PartialState._shared_state and PartialState().device != chosen:
         AcceleratorState._reset_state(reset_partial_state=True)  # otherwise the first device is kept for good
-    if find_spec("torch_xla"):  # accelerate takes XLA wherever that is installed, whatever is asked of it
+    if find_spec("torch_xla"):  # where it is installed, accelerate would use XLA whatever is asked for
         imports._torch_xla_available = chosen.type == "xla"
         imports.is_torch_xla_available.cache_clear()
     if chosen.type in ("cuda", "xpu"):
-        getattr(torch, chosen.type).set_device(chosen)  # what processes gather goes through the current one
-    # Work is shared among CPUs only when accelerate is told so.
+        getattr(torch, chosen.type).set_device(chosen)  # collectives use the current device
+    # accelerate shares work among CPUs only when told to.
     cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and chosen.type == "cpu"
-    # A process that waits while another counts kinds or draws the page may wait long.
+    # A process may wait long while another counts kinds or draws the page.
     patience = InitProcessGroupKwargs(timeout=timedelta(days=1))
     with _variable(OVERRIDE, str(chosen)):
         return Accelerator(cpu=cpus, kwargs_handlers=[patience])
@@ -51,7 +51,7 @@ def make_accelerator(device: str | None = None) -> Accelerator:
 
 @contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """Let an environment variable have a value meanwhile."""
+    """Set an environment variable for the duration of the context."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -64,7 +64,7 @@ def _variable(name: str, value: str) -> Iterator[None]:
 
 
 def processes() -> int:
-    """Return how many processes work on the run."""
+    """Return the number of processes that work on the run."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -74,18 +74,18 @@ def rank() -> int:
 
 
 def is_writer() -> bool:
-    """Return whether this process is the one that writes and speaks."""
+    """Return whether this process is the one that writes and prints."""
     return rank() == 0
 
 
 def wait_for_all() -> None:
-    """Return when every process has come here."""
+    """Block until every process has called this."""
     if processes() > 1:
         dist.barrier()
 
 
 def share(items: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return this process's part of a batch: neighbouring items, of nearly the same number for each process."""
+    """Return this process's part of a batch: a run of items, of nearly the same length for each process."""
     if len(items) < processes():
         raise UsageError(
             f"{processes()} processes cannot share a batch of {len(items)} pictures.",
@@ -95,9 +95,9 @@ def share(items: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def gathered(outputs: Tensor, total: int, views: int = 1) -> Tensor:
-    """Return the outputs of a whole batch from every process's share of them; gradients flow back to each.
+    """Return the outputs of a whole batch, gathered from all processes; gradients flow back to each.
 
-    outputs: (views * b, ...), the views of a share one below the other; total: the whole batch's number B of items.
+    outputs: (views * b, ...), this process's part, one view after the other; total: B, the size of the whole batch.
 
     Returns (views * B, ...). The gradient that each process gets is summed over the processes.
     """
@@ -113,14 +113,14 @@ def gathered(outputs: Tensor, total: int, views: int = 1) -> Tensor:
 
 
 def gathered_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the rows of all processes, one below the other, in their order."""
+    """Return the rows of all processes, concatenated in the order of the processes."""
     if processes() == 1:
         return rows
     return np.concatenate(_everyones(rows))
 
 
 def from_writer(make: Callable[[], T]) -> T:
-    """Return on every process what `make` returns on the writer; it is called there only."""
+    """Return on every process what `make` returns on the writer, the only one that calls it."""
     box = [make() if is_writer() else None]
     if processes() > 1:
         dist.broadcast_object_list(box, src=0)
@@ -152,7 +152,7 @@ def _everyones(value: T) -> list[T]:
 
 @contextmanager
 def shared_batch_norm(module: nn.Module) -> Iterator[None]:
-    """Let batch norm see the statistics of the whole batch, not of each process's share, while the context lasts."""
+    """Make batch norm use the statistics of the whole batch, not of each process's part, within the context."""
     replaced: list[tuple[nn.Module, str, nn.Module]] = []
     if processes() > 1:
         for parent in list(module.modules()):
@@ -166,13 +166,13 @@ def shared_batch_norm(module: nn.Module) -> Iterator[None]:
         for parent, name, layer in replaced:
             stand_in = getattr(parent, name)
             layer.train(stand_in.training)
-            for statistic, value in stand_in.named_buffers():  # moving a module to its device makes new ones
+            for statistic, value in stand_in.named_buffers():  # moving a module to its device creates new ones
                 setattr(layer, statistic, value)
             setattr(parent, name, layer)
 
 
 class _Sum(torch.autograd.Function):
-    """The sum of all processes' tensors, through which gradients flow: the gradient is the sum of theirs."""
+    """The sum of all processes' tensors, with gradients: the gradient is the sum of theirs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -208,9 +208,9 @@ def _all_of(x: Tensor) -> Tensor:
 
 
 class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """Batch norm over all processes' shares; it shares the weights and the statistics of the layer it stands in for.
+    """Batch norm over all processes; it shares the weights and the statistics of the layer that it replaces.
 
-    torch has one of its own, for GPUs only.
+    torch's own works on GPUs only.
     """
 
     def __init__(self, layer: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
@@ -221,7 +221,7 @@ class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
         self.train(layer.training)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Take whatever the layer took."""
+        """Accept whatever the layer accepted."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x (B, C, ...) normalised over the whole batch."""
@@ -229,7 +229,7 @@ class _SharedBatchNorm(nn.modules.batchnorm._BatchNorm):
             return super().forward(x)
         given, x = x.dtype, x.to(torch.promote_types(x.dtype, torch.float32))
         axes = [axis for axis in range(x.ndim) if axis != 1]
-        # Mean first, then the squares of what is left: one pass with E[x^2] - E[x]^2 loses digits.
+        # The mean first, then the squared deviations: E[x^2] - E[x]^2 in one pass loses digits.
         counted = torch.tensor(x.numel() // x.shape[1], device=x.device)
         dist.all_reduce(counted)
         count = int(counted)

@@ -1,1 +1,1 @@
-"""The stages of a run in order: what decides about each, runs it, keeps it, and skips it when it is there."""
+"""The pipeline: the stages of a run in order, each resolved, run, kept in the run folder and skipped if it is there."""

@@ -1,80 +1,68 @@
-"""Which f a run takes: the one that was named, a pretrained one for photographs, or one that is trained here."""
+"""A pretrained f: from a file of weights, or a network from elsewhere."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from newkinds.datasets import is_named
-from newkinds.errors import NewkindsError
-from newkinds.images import Source
-from newkinds.images.photographs import look_at
-from newkinds.networks import Foreign, open_foreign
-from newkinds.networks.hub import DINOV2
-from newkinds.networks.sources import open_given
-from newkinds.progress import Progress
-from newkinds.runs import RunFolder, names
+from newkinds.errors import UsageError
+from newkinds.files import digest
+from newkinds.images.imageset import ImageSet
+from newkinds.networks import Foreign, Network, build_network, is_foreign, open_foreign
+from newkinds.networks.files import is_plain, load_plain, network_from_bytes, network_to_bytes
 from newkinds.settings import CoreSettings
-
-FOR_PHOTOGRAPHS = (DINOV2, "efficientnet-lite0")  # in order of preference
-_INSTALL = "pip install 'newkinds[photos]'"
+from newkinds.tensors import read_bytes
 
 
-def open_backbone(
-    settings: CoreSettings, known: Source, weights: Path | None, *, out: Path, offline: bool, progress: Progress
-) -> tuple[CoreSettings, Foreign | None]:
-    """Return the settings with the network that was chosen, and that network, opened, if it is from elsewhere.
+def open_pretrained(settings: CoreSettings, weights: Path | None, offline: bool = False) -> Foreign | None:
+    """Return the backbone from elsewhere that the settings name, before any picture is opened, or None.
 
-    Where "auto" comes to one that is trained here it stays: which one that is hangs on how the pictures are decoded.
-    Data sets called by name learn their own, as in the paper. out: the run folder; one that was begun keeps its choice.
-    offline: whether nothing may be fetched.
+    Importing it is safe: settings hold what the user named; `combine` has refused what only a file named. offline:
+    whether to download nothing.
     """
-    foreign = None
-    if settings.network == "auto" and weights is None and not is_named(known):
-        foreign = _chosen(settings, known, _begun_with(out), offline, progress)
-        settings = settings if foreign is None else settings.with_changes({"network": foreign.name})
-    foreign = foreign or open_given(settings, weights, offline)
-    for remark in () if foreign is None else foreign.remarks:
-        progress.say(remark)
-    return settings, foreign
-
-
-def _chosen(
-    settings: CoreSettings, known: Source, begun_with: str | None, offline: bool, progress: Progress
-) -> Foreign | None:
-    """Return a pretrained network if one suits the known pictures and is at hand, and say why, or why not."""
-    if begun_with in FOR_PHOTOGRAPHS:
-        return open_given(settings.with_changes({"network": begun_with}), None, offline)
-    images = settings.images
-    size = None if images.size == "auto" else images.size
-    look = None if begun_with else look_at(known, size=size, largest=images.largest, max_pixels=images.max_pixels)
-    if look is None:
+    if not is_foreign(settings.network):
         return None
-    if not look.are_photographs:
-        progress.say(
-            f"The network is trained here, on the known pictures: {look}. Also possible: --network efficientnet-lite0 "
-            "or another pretrained one, see `newkinds networks`."
-        )
-        return None
-    refused = []
-    for name in FOR_PHOTOGRAPHS:
-        try:
-            found = open_foreign(name, admitted=None, features=settings.network_features, offline=offline)
-        except NewkindsError as error:
-            refused.append(error.message)
-            continue
-        preferred = f"{' '.join(refused)} " if refused else ""
-        others = [*FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :], "or another of `newkinds networks`"]
-        progress.say(f"The network is {name}, pretrained, as the known pictures are photographs: {look}.")
-        progress.say(f"{preferred}Also possible: --network {', '.join(others).replace(', or', ' or')}.")
-        return found
-    progress.warn(
-        "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "
-        f"which will sort them much worse. To have one: {_INSTALL}. ({' '.join(refused)})"
+    return open_foreign(
+        settings.network,
+        admitted=settings.network,
+        seed=settings.seed,
+        pretrained=weights is None,
+        features=settings.network_features,
+        offline=offline,
     )
-    return None
 
 
-def _begun_with(out: Path) -> str | None:
-    """Return the network of the run that was begun in a folder, None if there is none."""
-    is_run = (out / names.ABOUT).is_file() and (out / names.SETTINGS).is_file()
-    return RunFolder.open(out).settings.network if is_run else None
+def largest_side(settings: CoreSettings, foreign: Foreign | None) -> int:
+    """Return the side that large pictures are decoded to: at least what f takes, where that is known already."""
+    side = settings.network_size
+    if side == "auto":
+        side = (foreign.input_size if foreign else None) or settings.images.largest
+    return max(side, settings.images.largest)
+
+
+def pretrained_network(
+    settings: CoreSettings, known: ImageSet, weights: Path | None, foreign: Foreign | None
+) -> Network | None:
+    """Return f for pictures like the known ones if it is pretrained, or None if it is to be trained here."""
+    if foreign is not None and known.is_embedding:
+        raise UsageError(f"The network {foreign.name!r} does not take ready-made embeddings.", hint="Leave it out.")
+    side = None if settings.network_size == "auto" else settings.network_size
+    if weights is None:
+        return None if foreign is None else Network(foreign.name, known.channels, known.size, side, foreign)
+    data, where = read_bytes(weights), str(weights)
+    named = None if settings.network == "auto" else settings.network
+    if named is None or not is_plain(data, where):
+        return network_from_bytes(data, where, admitted=named)[0]
+    if foreign is not None:
+        network = Network(named, known.channels, known.size, side, foreign)
+    else:
+        network = build_network(named, known.channels, known.size, settings.seed, network_size=side)
+    if not load_plain(network, data, where):
+        network.normalise_by(known.pixels)
+    return network
+
+
+def pretrained_digest(network: Network | None, weights: Path | None) -> str | None:
+    """Return the hash of a pretrained f, or None if there is none: a function may return another one next time."""
+    if network is None:
+        return None
+    return digest(network_to_bytes(network) if weights is None else read_bytes(weights))

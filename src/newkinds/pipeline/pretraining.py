@@ -1,4 +1,4 @@
-"""What is learnt from the known kinds alone: f, and the auxiliary networks of methods."""
+"""Training on the known kinds alone: f, and the auxiliary networks of methods."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from newkinds.methods.base import KnownProblem, Tensors
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import UNTRAINED, Foreign, Network
 from newkinds.networks.files import network_from_bytes, network_to_bytes
-from newkinds.networks.sources import digest_of_given, given_network
 from newkinds.parallel.processes import make_accelerator
+from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
 from newkinds.pipeline.resolve import resolved
 from newkinds.pretrain.pretraining import pretrain
 from newkinds.pretrain.resolve import why_loss
@@ -28,7 +28,7 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, read_bytes, to_bytes
 
 
-def pretrained(
+def network_of_run(
     run: RunFolder,
     known: ImageSet,
     settings: CoreSettings,
@@ -37,9 +37,9 @@ def pretrained(
     progress: Progress = QUIET,
     start: Network | None = None,
 ) -> Network:
-    """Return the network of a run, trained on `known` first if it is not there yet; why: its loss, in words.
+    """Return the network of a run, after training it on `known` if it is not there yet.
 
-    start: what its training goes on from.
+    why: the reason for its loss, in words. start: a network to continue training from.
     """
     if not run.has(names.NETWORK):
         if settings.network not in UNTRAINED:
@@ -84,12 +84,13 @@ def pretrain_run(
     device: str | None = None,
     foreign: Foreign | None = None,
 ) -> Path:
-    """Train f on the known kinds in a run folder of its own, and return the file of its weights.
+    """Train f on the known kinds in its own run folder, and return the file of its weights.
 
-    weights: a file of f that goes on learning. foreign: the network that the settings name, if it is from elsewhere.
+    weights: the file of a network to continue training from. foreign: the network from elsewhere that the settings
+    name, if they do.
     """
     with _on_known(known, out, settings, weights, progress, device, foreign) as (run, settings, accelerator, given):
-        pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, given)
+        network_of_run(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, given)
         run.checkpoints().clear()
         return run.path / names.NETWORK
 
@@ -104,15 +105,15 @@ def auxiliary_run(
     device: str | None = None,
     foreign: Foreign | None = None,
 ) -> Path:
-    """Learn an auxiliary network from the known kinds in a run folder of its own, and return the file of its weights.
+    """Train an auxiliary network on the known kinds in its own run folder, and return the file of its weights.
 
-    f is that of `weights`, or `foreign`, which is trained already, or is trained in the same folder first.
+    f is that of `weights`, or `foreign`, or is trained in the same folder first.
     """
     with _on_known(known, out, settings, weights, progress, device, foreign) as (run, settings, accelerator, given):
         if given is not None and not run.has(names.NETWORK):
             run.put(names.NETWORK, network_to_bytes(given))
             run.sync()
-        network = pretrained(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
+        network = network_of_run(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress)
         file = names.auxiliary(name)
         if not run.has(file):
             checkpoints = run.checkpoints()
@@ -133,12 +134,12 @@ def _on_known(
     device: str | None,
     foreign: Foreign | None,
 ) -> Iterator[tuple[RunFolder, CoreSettings, Accelerator, Network | None]]:
-    """Open a run folder for what is learnt from the known kinds alone, with settings without "auto", and a given f."""
+    """Open a run folder for training on the known kinds alone, with settings without "auto" and any pretrained f."""
     check_known(known)
     accelerator = make_accelerator(device)
-    given = given_network(settings, known, weights, foreign)
+    given = pretrained_network(settings, known, weights, foreign)
     settings = resolved(settings, known, given, accelerator.device)
-    data = {"known": about(known), "weights": digest_of_given(given, weights)}
+    data = {"known": about(known), "weights": pretrained_digest(given, weights)}
     run = RunFolder.start(out, settings, data, {"known": known.source}, progress)
     try:
         torch.set_num_threads(run.threads)
@@ -148,7 +149,7 @@ def _on_known(
 
 
 def read_auxiliary(file: Path, name: str, known: ImageSet, settings: CoreSettings) -> Tensors:
-    """Return what `auxiliary_run` left in a file, unless it is of something else; settings: without "auto"."""
+    """Return the weights that `auxiliary_run` wrote, or refuse a file that does not fit; settings: without "auto"."""
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
     tensors, told = from_bytes(read_bytes(file), str(file))
@@ -167,11 +168,11 @@ def read_auxiliary(file: Path, name: str, known: ImageSet, settings: CoreSetting
 
 
 def _about_auxiliary(name: str, known: ImageSet, settings: CoreSettings) -> dict[str, Any]:
-    """Return what an auxiliary network's file says of itself: on it depends whether its weights fit."""
+    """Return the metadata of an auxiliary network's file, which decides whether its weights fit."""
     shape = {"channels": known.channels, "size": known.size, "network_size": settings.network_size}
     return {"auxiliary": name, "network": settings.network, **shape}
 
 
 def about(images: ImageSet) -> dict[str, Any]:
-    """Return what a run folder keeps of a set of pictures."""
+    """Return what a run folder records about a set of pictures."""
     return {"fingerprint": images.fingerprint, "pictures": len(images)}

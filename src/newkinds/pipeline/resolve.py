@@ -1,4 +1,4 @@
-"""From "auto" to values: what the settings leave open is decided here, once, from the data."""
+"""Resolving settings: each "auto" becomes a value here, once, chosen from the data and the device."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from newkinds.settings import CoreSettings
 def resolved(
     settings: CoreSettings, known: ImageSet, weights: Network | None, device: torch.device, takes_features: bool = True
 ) -> CoreSettings:
-    """Return settings without "auto", but for the number of kinds and what it takes to estimate it.
+    """Return settings without "auto", except for the number of kinds and what its estimate needs.
 
-    device: where it is computed; the width of the network and the precision depend on it.
-    takes_features: whether anything needs f's features; if not, nothing is trained for them.
+    device: where it is computed, on which the width of the network and the precision depend.
+    takes_features: whether anything needs f's features; if not, no network is trained for them.
     """
     changes: dict[str, Any] = {
         "images.size": known.size,

@@ -1,4 +1,4 @@
-"""Scores of a run: its kinds, and k-means on the features that they started from, against the truth."""
+"""Scoring a run against the truth: its kinds, and k-means on the features as the baseline."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from newkinds.runs.results import read_assignment
 
 
 def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | None = None) -> tuple[Scores, Scores]:
-    """Score the kinds, and k-means on the features they started from, and keep the scores in the run folder.
+    """Score the kinds, and k-means on the features that they started from, and keep the scores in the run folder.
 
     truth: the true kind of each picture, "" where it is not known. features: f's of the unsorted pictures, float32
-    (N, d), where they are at hand already.
+    (N, d), if already computed.
     """
     found, settings = read_assignment(run), run.settings
     if features is None:

@@ -1,4 +1,4 @@
-"""All stages of a discovery in order, each kept in the run folder and skipped when it is there."""
+"""The stages of a discovery in order, each kept in the run folder and skipped if it is there."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
-from newkinds.networks.sources import digest_of_given, given_network
 from newkinds.parallel.processes import is_writer, make_accelerator
-from newkinds.pipeline.pretraining import about, pretrained, read_auxiliary
+from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
+from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
 from newkinds.pipeline.resolve import resolved
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
@@ -66,7 +66,7 @@ class Pipeline:
         self.unsorted = unsorted
         self.progress = progress
         self.truth = None if truth is None else read_truth(truth, unsorted)
-        self.weights = given_network(settings, known, weights, foreign)
+        self.weights = pretrained_network(settings, known, weights, foreign)
         self.accelerator = make_accelerator(device)
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
@@ -75,7 +75,7 @@ class Pipeline:
         data = {
             "known": about(known),
             "unsorted": about(unsorted),
-            "weights": digest_of_given(self.weights, weights),
+            "weights": pretrained_digest(self.weights, weights),
         }
         files = auxiliary or {}
         self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
@@ -83,33 +83,33 @@ class Pipeline:
             data["auxiliary"] = {name: digest(file.read_bytes()) for name, file in files.items()}
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
-        self._features: dict[str, NDArray[np.float32]] = {}  # what was read or made already
+        self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
         torch.set_num_threads(self.run.threads)
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
 
-        With few known kinds, or none to be counted, f needs them all: then the probes are the same kinds.
+        With few known kinds, or if nothing is counted, f is trained on all of them, and the probes are the same kinds.
         """
         if self.settings.kinds != "auto" or self._kinds_by_method is not None:
             return self.known, self.known
         chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
-        given = self.weights is not None  # f is not trained here: what it was trained on is not known
+        given = self.weights is not None  # a pretrained f: which kinds it was trained on is not known
         if chosen is None or (given and self.settings.count.probes == "auto"):
             return self.known, self.known
         others = sorted(set(range(len(self.known.classes))) - set(chosen))
         return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
 
     def network(self) -> Network:
-        """Train f on the known kinds, or take it from the run or from the weights given."""
+        """Return f, from the run or the weights given, or after training it on the known kinds."""
         if self.weights is not None and not self.run.has(names.NETWORK):
             self.run.put(names.NETWORK, network_to_bytes(self.weights))
             self.run.sync()
         why = why_loss(self.settings.pretrain, self.known)
-        return pretrained(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
+        return network_of_run(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
     def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
-        """Return f's features of the "unsorted" pictures or of the "probes": made, or read and hashed, once."""
+        """Return f's features of the "unsorted" pictures or of the "probes": computed, or read and hashed, once."""
         if which not in self._features:
             name = names.features(which)
             found = self.run.find_array(name)
@@ -121,7 +121,7 @@ class Pipeline:
         return self._features[which]
 
     def kinds(self, network: Network) -> int:
-        """Return the number of kinds to look for: the one asked for, or Algorithm 2's estimate."""
+        """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
         if self.settings.kinds != "auto":
             return self.settings.kinds
         if self._kinds_by_method is not None:
@@ -136,11 +136,11 @@ class Pipeline:
 
     @property
     def _kinds_by_method(self) -> int | None:
-        """How many kinds to look for where the method finds their number itself."""
+        """The number of kinds to begin with, if the method finds their number itself."""
         return self.method.finds_kinds(self.settings, len(self.unsorted))
 
     def count(self, network: Network) -> dict[str, Any]:
-        """Return what count.json holds, Algorithm 2's estimate, made first if it is not there yet."""
+        """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
         if not self.run.has(names.COUNT):
             probes, unsorted = (
                 self.features(network, "probes", self.probes),
@@ -156,7 +156,7 @@ class Pipeline:
         return count
 
     def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
-        """Run Algorithm 2 on the features of probes and unsorted pictures and keep count.json, and a picture of it."""
+        """Run Algorithm 2 on the features of probes and unsorted pictures, and keep count.json and a plot of it."""
         assert self.probes.labels is not None
         settings, seed = self.settings.count, self.settings.seed
         groups = None
@@ -177,7 +177,7 @@ class Pipeline:
         self.run.put_json(names.COUNT, values)
 
     def sort(self, network: Network, kinds: int, *, model: bool = True) -> None:
-        """Run the method and keep its model (if it is wanted) and its answer."""
+        """Run the method and keep its answer and, if wanted, its model."""
         if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
@@ -212,7 +212,7 @@ class Pipeline:
         checkpoints.clear()
 
     def _put_models(self, found: Solution) -> None:
-        """Keep what `predict` needs, and what the page says about the known kinds nearby."""
+        """Keep what `predict` needs, and the nearest known kinds, which the page shows."""
         words = {"known_classes": list(self.known.classes)}
         if found.model is not None:
             assert found.features is not None
@@ -226,11 +226,11 @@ class Pipeline:
             self.run.put_array(names.LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
 
     def _watch(self, taken: Snapshot) -> None:
-        """Keep a snapshot, for pictures of it."""
+        """Keep a snapshot, for the figures and the page."""
         put_snapshot(self.run, taken)
 
     def _keep(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """Return tensors that the run was given or has under a name, made first if there are none."""
+        """Return the tensors that the run was given or has under a name, after making them if there are none."""
         if name in self.auxiliary:
             return self.auxiliary[name]
         file = names.auxiliary(name)
@@ -240,7 +240,7 @@ class Pipeline:
         return read_tensors(self.run, file)[0]
 
     def score_and_report(self, page: bool) -> None:
-        """Score the kinds where the truth is known, and make the page if it is wanted, unless both are there."""
+        """Score the kinds if the truth is known, and make the page if it is wanted, unless both are there."""
         kept = read_scores(self.run)
         scored = kept is not None and kept[2] == (self.truth or ())
         if self.truth is not None and not scored:
@@ -249,7 +249,7 @@ class Pipeline:
             report_run(self.run, self.unsorted, progress=self.progress)
 
     def result(self, *, page: bool = True, model: bool = True) -> Discovery:
-        """Run all stages and return what was found. page, model: whether the report and what `predict` needs are."""
+        """Run all stages and return the result. page, model: whether to make the report, and to keep the model."""
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)

@@ -1,19 +1,19 @@
 """Settings for the paper's data sets: as its text has them, as its authors' code has them, and quick ones.
 
-Each preset is a TOML file in this folder, called by its data set and its kind, with the reasons in its comments. It
-states what is peculiar to its data set and builds on others by `extends = "paper"`, or by a list in which later ones
-count more:
+Each preset is a TOML file in this folder, named after its data set and its kind, with the reasons in its comments. It
+states what is specific to its data set and builds on others by `extends = "paper"`, or by a list in which later ones
+override earlier ones:
 
     paper.toml                what the text says for all data sets, and the other methods as published
     DATA-paper.toml           extends "paper"
     authors.toml              where the authors' code does something else than the text, on all data sets
     DATA-authors.toml         extends ["DATA-paper", "authors"]
-    DATA-quick.toml           the defaults, but for size and time
+    DATA-quick.toml           the defaults, except for size and time
 
 What no file states takes its default: a new setting edits no preset. So that a changed default changes no published
 preset either, paper.toml states every setting that the text or the code says something about, whether or not it is the
-default today; tests/settings/test_presets.py moves all defaults and looks. Whoever adds a setting whose default does
-something that the paper does not states the paper's value there.
+default today; tests/settings/test_presets.py changes all defaults and checks that. When you add a setting whose default
+deviates from the paper, state the paper's value there.
 
 A preset, and any file that --settings takes, may have tables [variant.NAME]: settings of [discover] for one variant
 alone. Such a file may build on a preset, too: `extends = "cifar10-paper"`.
@@ -48,7 +48,7 @@ _OWN = (
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings for a data set, called by the data set and the kind, as "omniglot-paper"."""
+    """Settings for a data set, named after the data set and the kind, as "omniglot-paper"."""
 
     name: str
 
@@ -120,14 +120,14 @@ def _suited(known: object, unsorted: object | None) -> list[str]:
     first = _dataset(known)
     last = first if unsorted is None else _dataset(unsorted)
     suited = [first] if first is not None and first == last else []
-    # f is ImageNet's; or it comes from a file, and then CIFAR-10's own known pictures may stand beside it.
+    # f is ImageNet's; if it comes from a file, the known pictures may be CIFAR-10's own.
     if first == "imagenet" if unsorted is None else last == "cifar10" and first in ("imagenet", "cifar10"):
         suited.append(TRANSFER)
     return [name for name in suited if any(one.dataset == name for one in all_presets().values())]
 
 
 def _dataset(source: object) -> str | None:
-    """Return the name of the data set that `source` is a part of, or None; a folder of that name comes first."""
+    """Return the name of the data set that `source` is a part of, or None; a folder of that name takes precedence."""
     called = source.source if isinstance(source, ImageSet) else source
     if not isinstance(called, str):
         return None
@@ -143,7 +143,7 @@ def _called(source: object) -> str:
 
 
 def layered(layers: Sequence[Mapping[str, Any]], variant: str | None = None) -> dict[str, Any]:
-    """Return nested values, later layers over earlier ones, each with its table for the variant that is used.
+    """Return nested values, later layers over earlier ones, each with its table for the chosen variant.
 
     layers: nested values as of settings files; each may have tables {"variant": {NAME: settings of "discover"}}, which
     count as part of its "discover" where that variant is used. variant: the one asked for; None: what the layers say.
@@ -161,7 +161,7 @@ def layered(layers: Sequence[Mapping[str, Any]], variant: str | None = None) -> 
 
 
 def _said_variant(layers: Sequence[Mapping[str, Any]]) -> str:
-    """Return the variant that the last layer to name one names, otherwise the default."""
+    """Return the variant named by the last layer that names one, otherwise the default."""
     for layer in reversed(layers):
         section = layer.get("discover")
         if isinstance(section, Mapping) and "variant" in section:
@@ -170,10 +170,10 @@ def _said_variant(layers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _tables(layer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the tables for single variants, checked, those not used included; None if there are none."""
+    """Return the tables for single variants, all of them checked; None if there are none."""
     tables = layer.get("variant")
     if not isinstance(tables, Mapping):
-        return None  # a value of that name is for the settings to refuse
+        return None  # the settings refuse a value of that name
     for name, table in tables.items():
         if name not in VARIANTS:
             raise unknown_name("variant", name, VARIANTS)
@@ -187,7 +187,7 @@ def _tables(layer: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _over(before: Any, value: Any) -> Any:
-    """Return a section with the values of a later one over it; what is no section replaces what was there."""
+    """Return a section with the values of a later one over it; anything that is not a section replaces it."""
     return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
 
 
@@ -198,7 +198,7 @@ def combine(
 ) -> CoreSettings:
     """Return settings from a preset, with a file, values or an object over it, and with dotted keys replaced.
 
-    A network that only a file names is refused if it would run code: `changes` are what the user said.
+    A network that only a file names is refused if it would run code: `changes` come from the user.
     """
     if isinstance(settings, str | Path):
         where, settings = str(settings), read_toml(Path(settings))
@@ -216,7 +216,7 @@ def combine(
 
 
 def _extended(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return values behind those of the presets that they build on, if they say so."""
+    """Return values, preceded by those of the presets that they extend, if any."""
     names = values.get("extends", [])
     bases = [Preset(str(name)).values for name in (names if isinstance(names, list | tuple) else [names])]
     return [*bases, {key: value for key, value in values.items() if key != "extends"}]

@@ -1,4 +1,4 @@
-"""Preset files: what each states, with the comments that give its reason, and several of them as one text."""
+"""Preset files as text: what each states, with the comments that give its reasons, and several of them merged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PresetFile:
 
     @property
     def is_base(self) -> bool:
-        """Whether it is for no data set of its own, as "paper"."""
+        """Whether it is a base of others and for no single data set, as "paper"."""
         return "-" not in self.name
 
 
@@ -73,13 +73,13 @@ def parsed(name: str, text: str) -> PresetFile:
 
 
 def chain(name: str) -> list[PresetFile]:
-    """Return a file behind all that it builds on."""
+    """Return a file, preceded by all that it extends."""
     own = read_preset_file(name)
     return [file for base in own.extends for file in chain(base)] + [own]
 
 
 def merged(files: Iterable[PresetFile]) -> str:
-    """Return what files state, later ones over earlier ones, as one text with the reasons of what counts.
+    """Return what files state, later ones over earlier ones, as one text with the reasons of what applies.
 
     What a later file states in [discover] comes over what earlier ones have for single variants, as it does where files
     are layered.

@@ -1,4 +1,4 @@
-"""Known kinds to f (Algorithm 1, line 2)."""
+"""Pretraining: f is trained on the known kinds (Algorithm 1, line 2)."""
 
 from newkinds.pretrain.pretraining import Pretraining
 

@@ -1,4 +1,4 @@
-"""The metric losses that f can learn the known kinds by: pure functions."""
+"""The metric losses of pretraining, as pure functions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def prototypical_loss(embeddings: Tensor, support: int) -> Tensor:
 
 
 def triplet_loss(embeddings: Tensor, labels: Tensor, margin: float) -> Tensor:
-    """Return the batch-hard triplet loss: each picture against its furthest equal and its nearest stranger.
+    """Return the batch-hard triplet loss: each picture with its furthest positive and its nearest negative.
 
     mean_i max(0, margin + max_{j: y_j = y_i} |z_i - z_j| - min_{j: y_j != y_i} |z_i - z_j|), over embeddings scaled to
-    length 1, so that the margin has a meaning. embeddings: float (B, d); labels: int (B,), of at least two kinds.
+    length 1, so that the margin is meaningful. embeddings: float (B, d); labels: int (B,), of at least two kinds.
     """
     unit = F.normalize(embeddings, dim=1)
-    # The gradient of the root has no bound at 0, where each picture meets itself.
+    # The gradient of the root is unbounded at 0, the distance of each picture to itself.
     distances = squared_distances(unit, unit).clamp_min(1e-12).sqrt()
     same = labels[:, None] == labels
     hardest_same = distances.masked_fill(~same, -1.0).max(dim=1).values

@@ -1,4 +1,4 @@
-"""Train f on the known kinds, with a share of each kept back to say how well it does."""
+"""Training f on the known kinds, with a held-out share of each to score it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from newkinds.training import Checkpoints, Phase, Record, train
 
 @dataclass(frozen=True)
 class Pretraining:
-    """A trained f, and how well it does on the pictures of the known kinds that were kept back.
+    """A trained f, and its score on held-out pictures of the known kinds.
 
-    score: 0 to 1, not a number where there was nothing to train. measure: what it is, "held_out_accuracy" or, after a
-    metric loss, "few_shot_accuracy". held_out: which pictures of the known set were kept back. loss: by its name.
+    score: 0 to 1, NaN if there was nothing to train. measure: the name of the score, "held_out_accuracy" or, after a
+    metric loss, "few_shot_accuracy". held_out: which pictures of the known set were held out. loss: its name.
     """
 
     network: Network
@@ -51,10 +51,10 @@ def pretrain(
     log: Callable[[Record], None] = lambda record: None,
     progress: Progress = QUIET,
 ) -> Pretraining:
-    """Train the network called `network` on the known kinds and return it with its score on pictures kept back.
+    """Train the network called `network` on the known kinds and return it with its score on held-out pictures.
 
-    network_size: the side that pictures are brought to before they enter it; default: its own, or theirs. start: a
-    network for such pictures that is trained already and goes on learning, instead of a fresh one.
+    network_size: the side that pictures are scaled to before they enter it; default: its own, or theirs. start: a
+    trained network for such pictures to continue from, instead of a fresh one.
     """
     accelerator = accelerator or make_accelerator()
     settings = resolved_pretrain(settings, known)
@@ -88,7 +88,7 @@ def pretrain(
 
 
 def _check_episodes(known: ImageSet, kept: NDArray[np.int64], settings: Pretrain) -> None:
-    """Refuse episodes that ask a kind for more pictures than it has."""
+    """Refuse episodes that need more pictures of a kind than it has."""
     assert known.labels is not None
     assert isinstance(settings.support, int)
     assert isinstance(settings.query, int)
@@ -104,7 +104,7 @@ def _check_episodes(known: ImageSet, kept: NDArray[np.int64], settings: Pretrain
 
 
 def split_held_out(known: ImageSet, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split picture numbers into those to train on and those kept back: at least one of each kind in either part."""
+    """Split picture numbers into training and held-out ones: at least one of each kind in either part."""
     assert known.labels is not None
     kept: list[int] = []
     held_out: list[int] = []

@@ -1,4 +1,4 @@
-"""What the settings of pretraining leave to "auto", decided from the known kinds."""
+"""Values for the settings of pretraining that are "auto", chosen from the known kinds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from newkinds.images.augment import suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.settings import Pretrain
 
-FEW_KINDS = 20  # below it, quarter turns make kinds of their own
+FEW_KINDS = 20  # below it, quarter turns count as further kinds
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
-MANY_KINDS, FEW_PICTURES = 50, 40  # at least so many kinds of at most so many pictures: prototypical loss
+MANY_KINDS, FEW_PICTURES = 50, 40  # at least this many kinds of at most this many pictures: prototypical loss
 MOST_SHOTS = 5
 
 
@@ -30,7 +30,7 @@ def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
         "quarter_turns": turns,
         "epochs": epochs,
     }
-    # Half of what the smallest kind keeps for training, at most the authors' 5, for each of support and query.
+    # Half of the smallest kind's training pictures, at most the authors' 5, for each of support and query.
     smallest = _smallest_kind(known)
     most = min(MOST_SHOTS, max(1, (smallest - max(1, round(settings.held_out * smallest))) // 2))
     values |= {name: most for name in ("support", "query") if getattr(settings, name) == "auto"}
@@ -40,13 +40,13 @@ def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
 
 
 def _suited_loss(known: ImageSet) -> str:
-    """Return the loss that suits the known kinds: metric where each has too few pictures to learn its name."""
+    """Return the loss that suits the known kinds: a metric loss if each has too few pictures to be classified."""
     many_of_few = len(known.classes) >= MANY_KINDS and _typical_kind(known) <= FEW_PICTURES
     return "prototypical" if many_of_few and _smallest_kind(known) > 2 else "cross-entropy"
 
 
 def why_loss(settings: Pretrain, known: ImageSet) -> str:
-    """Return in words why a loss is used."""
+    """Return in words why this loss is used."""
     suited = _suited_loss(known)
     have = f"{len(known.classes)} known kinds of typically {_typical_kind(known)} pictures"
     if settings.loss != suited:

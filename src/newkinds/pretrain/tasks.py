@@ -1,4 +1,4 @@
-"""What f is trained to do on the known kinds: name them, or bring equal ones together."""
+"""Training tasks for f on the known kinds: classification and metric learning."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from newkinds.randomness import generator, seeded_torch
 from newkinds.settings import Pretrain
 from newkinds.training import Phase, Record, Task
 
-TRIALS = 10  # few-shot trials a score is the mean of
+TRIALS = 10  # few-shot trials that a score is averaged over
 
 
 class KnownTask(Task):
-    """f on augmented pictures of the known kinds, scored after each epoch on pictures kept back.
+    """Train f on augmented pictures of the known kinds, scored after each epoch on held-out pictures.
 
-    With `quarter_turns`, each kind turned by 90, 180 and 270 degrees is a kind of its own: with few known kinds, f
-    otherwise forgets what it does not need to tell them apart, which is what new kinds are told apart by. Item i is
-    then picture i % N, turned i // N times, and its label is its kind's number + i // N times the number of kinds.
+    With `quarter_turns`, each kind rotated by 90, 180 and 270 degrees is a further kind: with few known kinds, f would
+    otherwise discard what it does not need to tell them apart, which new kinds are told apart by. Item i is then
+    picture i % N, turned i // N times, and its label is its kind's number + i // N times the number of kinds.
     """
 
     stage = "pretrain"
     title = "Learning the known kinds"
-    measure: str  # what the score is called in the log
+    measure: str  # the name of the score in the log
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class KnownTask(Task):
         self.turns = 4 if settings.quarter_turns else 1
         self.classes = len(images.classes)
         self.images = images
-        self.kept = kept  # which pictures are trained on; a copy of them would double the memory
+        self.kept = kept  # the training pictures, by number: a copy would double the memory
         self.held_out = images.select(held_out)
         self.names = tuple(images.names[i] for i in kept) * self.turns
         self.picture_labels = images.labels[kept]
@@ -64,7 +64,7 @@ class KnownTask(Task):
         self.best: dict[str, Tensor] = {}
 
     def labels(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each item's kind, int64 (B,), turned kinds behind the others."""
+        """Return the number of each item's kind, int64 (B,), rotated kinds after the others."""
         numbers: NDArray[np.int64] = self.picture_labels[items % len(self.kept)]
         return numbers + self.classes * (items // len(self.kept))
 
@@ -77,7 +77,7 @@ class KnownTask(Task):
         return views if self.turns == 1 else quarter_turned(views, turns)
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
-        """Score f on the pictures kept back, and keep its weights if they are the best and asked for."""
+        """Score f on the held-out pictures, and keep its weights if they are the best and the settings want them."""
         score = self.score()
         if self.settings.keep == "best" and score > self.best_score:
             self.best_score = score
@@ -86,10 +86,10 @@ class KnownTask(Task):
 
     @abstractmethod
     def score(self) -> float:
-        """Return how well f does on the pictures kept back, 0 to 1."""
+        """Return the score of f on the held-out pictures, 0 to 1."""
 
     def finish(self) -> float:
-        """Take the weights that the settings ask for, and return their score."""
+        """Load the weights that the settings ask for, and return their score."""
         if self.best:
             self.network.load_state_dict(self.best)
             return self.best_score
@@ -103,7 +103,7 @@ class KnownTask(Task):
         return {"best_score": score, **{f"best.{name}": value for name, value in self.best.items()}}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take the best weights so far back."""
+        """Restore the best weights so far."""
         if state:
             self.best_score = float(state["best_score"])
             self.best = {name.removeprefix("best."): value for name, value in state.items() if name != "best_score"}
@@ -147,29 +147,29 @@ class ClassifierTask(KnownTask):
         return {"loss": F.cross_entropy(outputs, labels, label_smoothing=self.settings.label_smoothing)}
 
     def score(self) -> float:
-        """Return the share of kept-back pictures, upright, whose kind is found right among the known ones."""
+        """Return the accuracy on held-out pictures, upright, among the known kinds."""
         logits = apply(self.module, self.held_out)[:, : self.classes]
         return float((logits.argmax(axis=1) == self.held_out.labels).mean())
 
 
 class EpisodeTask(KnownTask):
-    """Batches of so many kinds with the same number of pictures of each, kind after kind."""
+    """Train on episodes: batches of several kinds with the same number of pictures of each, kind after kind."""
 
     measure = "few_shot_accuracy"
     batch_setting = "episode_kinds"
 
     @property
     def each(self) -> int:
-        """How many pictures of a kind stand in a batch."""
+        """How many pictures of a kind are in a batch."""
         assert isinstance(self.settings.support, int)
         assert isinstance(self.settings.query, int)
         return self.settings.support + self.settings.query
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Cut random orders of all kinds into episodes, as often as it takes to see about all pictures once."""
+        """Cut random orders of all kinds into episodes, until about as many pictures as there are have been drawn."""
         kinds = self.classes * self.turns
         rounds = max(1, round(len(self.kept) / self.classes / self.each))
-        n_episodes = min(math.ceil(kinds / self.settings.episode_kinds), kinds // 2)  # none is left with a single kind
+        n_episodes = min(math.ceil(kinds / self.settings.episode_kinds), kinds // 2)  # none has a single kind
         members = [np.flatnonzero(self.picture_labels == label) for label in range(self.classes)]
         found = []
         for number in range(rounds):
@@ -180,7 +180,7 @@ class EpisodeTask(KnownTask):
         return found
 
     def _order(self, random: np.random.Generator) -> NDArray[np.int64]:
-        """Return all kinds in a random order, those of one group and one turn behind one another if so asked for."""
+        """Return all kinds in a random order, those of one group and one rotation together if the settings say so."""
         kinds = random.permutation(self.classes * self.turns)
         if self.settings.episodes_of == "any":
             return kinds
@@ -193,7 +193,7 @@ class EpisodeTask(KnownTask):
         return random.choice(members, self.each, replace=False) + len(self.kept) * turn
 
     def score(self) -> float:
-        """Return the few-shot accuracy: kept-back pictures by the nearest mean of `support` pictures of each kind.
+        """Return the few-shot accuracy: held-out pictures by the nearest mean of `support` pictures of each kind.
 
         The mean over trials of up to `episode_kinds` kinds, drawn at random but the same ones after each epoch.
         """
@@ -201,7 +201,7 @@ class EpisodeTask(KnownTask):
         assert isinstance(self.settings.support, int)
         shots = self.settings.support
         chosen = [self._trial(number, shots) for number in range(TRIALS)]
-        # Only pictures that some trial asks for are looked at.
+        # Only pictures that some trial needs are passed through f.
         asked = np.flatnonzero(np.isin(self.held_out.labels, np.concatenate([kinds for kinds, _ in chosen])))
         labels, queries = self.held_out.labels[asked], apply(self.network, self.held_out.select(asked))
         needed = np.unique(np.concatenate([support for _, support in chosen]))
@@ -215,7 +215,7 @@ class EpisodeTask(KnownTask):
         return float(np.concatenate(right).mean())
 
     def _trial(self, number: int, shots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the kinds of a few-shot trial, and the pictures (of those trained on) that stand for them."""
+        """Return the kinds of a few-shot trial, and the training pictures that represent them."""
         random = generator(self.seed, "few-shot trial", number)
         n_kinds = min(self.settings.episode_kinds, self.classes)
         kinds = random.choice(self.classes, n_kinds, replace=False).astype(np.int64)
@@ -224,7 +224,7 @@ class EpisodeTask(KnownTask):
 
 
 class PrototypicalTask(EpisodeTask):
-    """Prototypical loss: queries are named by the nearest mean of their episode's supports."""
+    """Prototypical loss: queries are classified by the nearest mean of their episode's support."""
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return the prototypical loss of an episode."""

@@ -1,4 +1,4 @@
-"""The page that a run leaves: what was found, how sure it is, and how it got there."""
+"""The report: an HTML page about a run, and the paper's figures of it."""
 
 from newkinds.report.data import ReportData
 from newkinds.report.page import write_report

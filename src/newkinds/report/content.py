@@ -1,4 +1,4 @@
-"""What the page shows, worked out from the run's data: numbers, picks, map and thumbnails, ready for the templates."""
+"""The content of the page, computed from the run's data: numbers, picks, map and thumbnails for the templates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Score:
-    """A measure against the truth, as shown, and what it means."""
+    """A score against the truth, as shown, and what it means."""
 
     label: str
     value: str
@@ -78,7 +78,7 @@ class Content:
 
     @property
     def doubtful(self) -> int:
-        """How many pictures more likely do not belong to their kind than do."""
+        """How many pictures probably do not belong to their kind."""
         return int((self.data.confidence < DOUBTFUL).sum())
 
     @property
@@ -92,12 +92,12 @@ class Content:
 
     @property
     def sure(self) -> float:
-        """The share of pictures that are surer of their kind than of all others together."""
+        """The share of pictures whose kind is more probable than all others together."""
         return 1 - self.doubtful / len(self.data)
 
     @property
     def confusion_picture(self) -> str:
-        """The confusion matrix as a picture, for one that is too large to be read."""
+        """The confusion matrix as an image, if it is too large for a table."""
         assert self.mistakes is not None
         return heat_uri(np.sqrt(self.mistakes.shares))
 
@@ -121,7 +121,7 @@ class Content:
 
     @property
     def points_without_picture(self) -> int:
-        """How many of the map's points have no thumbnail, though there are pictures."""
+        """How many of the map's points have no thumbnail although there are pictures."""
         if self.sprites is None:
             return 0
         return sum(item not in self.sprites.places for item in self.map.items.tolist())
@@ -133,7 +133,7 @@ class Content:
 
 
 def gather(data: ReportData, progress: Progress = QUIET) -> Content:
-    """Work out everything the page shows."""
+    """Compute everything that the page shows."""
     kinds = summarise_kinds(data)
     mistakes, oddities = find_mistakes(data), find_oddities(data)
     layout = make_map(data.features, data.labels, data.seed, progress=progress)
@@ -143,7 +143,7 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
     on_cards = list(dict.fromkeys([*on_cards, *oddities.items]))
     sprites = None
     if data.pixels is not None:
-        # Only what the page shows gets a thumbnail; cards come first, should the limit be reached.
+        # Only what the page shows gets a thumbnail; cards come first, in case the limit is reached.
         moving = layout.items[journey.points].tolist() if journey else []
         on_map = [*moving, *layout.items[layout.first].tolist(), *layout.items.tolist()]
         wanted = np.asarray(list(dict.fromkeys([*on_cards, *on_map])), dtype=np.int64)
@@ -178,14 +178,14 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
 
 
 def _picks(data: ReportData, items: list[int]) -> dict[int, Pick]:
-    """Return what is said beside each of these pictures."""
+    """Return the caption of each of these pictures."""
     second, probability = runners_up(data)
     own = data.confidence
     return {i: Pick(i, float(own[i]), int(second[i]) if second[i] >= 0 else None, float(probability[i])) for i in items}
 
 
 def _frames_json(journey: Journey | None) -> dict[str, Any] | None:
-    """Return where some of the map's points lay at each moment, and in which kind they were."""
+    """Return the places and kinds of some of the map's points in each snapshot."""
     if journey is None or len(journey.frames) < 2:
         return None
     grid = [np.rint(frame.places * GRID).astype(int) for frame in journey.frames]
@@ -219,7 +219,7 @@ def _kind_json(kind: KindSummary) -> dict[str, Any]:
 
 
 def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None) -> dict[str, Any]:
-    """Return the map's points column by column: shorter than a list of records by half."""
+    """Return the map's points by column, which is half as long as a list of records."""
     items = layout.items
     second, second_probability = runners_up(data)
     places = np.rint(layout.places * GRID).astype(int)

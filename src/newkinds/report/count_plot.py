@@ -1,4 +1,4 @@
-"""A picture of Algorithm 2's two curves."""
+"""A plot of Algorithm 2's two curves."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Chart:
     """Curves over one axis.
 
     early: the x up to which a first phase lasted, shaded and labelled `early_label`.
-    focus: the x whose values are shown until the reader points at others; None for the last.
+    focus: the x whose values are shown until the reader hovers over others; None for the last.
     counts: whether the axis counts what its label names ("5 kinds", not "kinds 5").
     """
 
@@ -55,11 +55,11 @@ class Chart:
         return next((point for point in line.points if point[0] == self.focus), line.points[-1])
 
     def at(self, x: float) -> str:
-        """Write where on the axis a value stands: "epoch 3", "5 kinds"."""
+        """Format a place on the axis: "epoch 3", "5 kinds"."""
         return f"{x:g} {self.x_label}" if self.counts else f"{self.x_label} {x:g}"
 
     def show(self, value: float) -> str:
-        """Write one of the chart's values."""
+        """Format one of the chart's values."""
         return text.percent(value) if self.shares else text.number(value)
 
 
@@ -86,7 +86,7 @@ class Frame:
 def ticks(low: float, high: float, wanted: int = 4) -> tuple[float, ...]:
     """Return round numbers, evenly spaced, from at or below `low` to at or above `high`."""
     largest = max(abs(low), abs(high))
-    if high - low <= max(largest * 1e-6, 1e-9):  # a level line: noise in the last digits is no slope
+    if high - low <= max(largest * 1e-6, 1e-9):  # a flat line: noise in the last digits is not a slope
         pad = largest * 0.1 if largest > 1e-9 else 1.0
         low, high = low - pad, high + pad
     raw = (high - low) / wanted
@@ -134,7 +134,7 @@ def svg(chart: Chart) -> Markup:
 
 
 def describe(chart: Chart) -> str:
-    """Put a chart into a sentence, for those who do not see it."""
+    """Describe a chart in a sentence, for screen readers."""
     ends = []
     for line in chart.lines:
         (x0, y0), (x1, y1) = line.points[0], line.points[-1]

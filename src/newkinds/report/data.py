@@ -1,4 +1,4 @@
-"""Everything the page shows, as plain data: what a run hands to the report."""
+"""The input of the report: everything the page shows, as plain data."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
 from newkinds.report.known_kinds import NearestKnown
 
-ROUNDING = 1e-3  # how far outside [0, 1] a probability may lie before it is no rounding error
+ROUNDING = 1e-3  # how far outside [0, 1] a probability may be and still count as a rounding error
 
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """What was found in N pictures, and how.
+    """The result of a run on N pictures, and how it was found.
 
     assignment: the answer, to K kinds, of which some may be empty. Names are any text: shown as text, never run.
     pixels: uint8 (N, C, H, W) with C 1 or 3, or None for ready-made embeddings.
-    features: float32 (N, c), what the map is made of.
+    features: float32 (N, c), which the map is made from.
     truth: the N true kinds, where known.
     history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
         {"stage": "discover", "phase": "main", "epoch": 5, "loss": 0.2, "kl": 0.1, "consistency": 0.1, "changed": 0.02}.
-    count: what Algorithm 2 found, as `Count.to_dict` gives it, or None where the number of kinds was given.
+    count: Algorithm 2's estimate, as `Count.to_dict` returns it, or None if the number of kinds was given.
     scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known.
     settings: all values of the run, resolved; tables in tables.
     comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
@@ -36,8 +36,8 @@ class ReportData:
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
     stages: the method's training stages before pictures get their kinds, with the title of their chart; assigns: the
         stage in which they get them.
-    snapshots: states on the way, the start first; where there are none, the page does without what shows them.
-    nearest_known: how near the known kinds are, where the run has a model.
+    snapshots: of the training, the start first; without them, the page leaves out what shows them.
+    nearest_known: distances to the known kinds, if the run has a model.
     """
 
     title: str

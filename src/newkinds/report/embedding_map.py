@@ -1,7 +1,7 @@
 """The map: t-SNE of the features, two coordinates a picture, the same for the same seed.
 
-Its cost is bounded: t-SNE sees a sample at most, the other pictures go to where their nearest neighbours among it lie,
-and where too many lie together, only some of them are shown.
+Its cost is bounded: t-SNE is run on a sample at most, the other pictures are placed at their nearest neighbours in the
+sample, and where too many are close together, only some of them are shown.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from numpy.typing import NDArray
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, key, one_thread
 
-SAMPLE = 5_000  # pictures that t-SNE sees, about 20 s on one core
+SAMPLE = 5_000  # pictures for t-SNE, about 20 s on one core
 MAX_POINTS = 20_000  # on the page
-CELLS = 128  # the map is cut into so many by so many, to see where points lie densely
-NEIGHBOURS = 5  # that say where a picture outside the sample goes
-CLOSE = 0.05  # of the map's side: neighbours farther away than this from the nearest have no say
+CELLS = 128  # the map is divided into 128 x 128 cells, to find where points are dense
+NEIGHBOURS = 5  # that place a picture outside the sample
+CLOSE = 0.05  # of the map's side: neighbours farther than this from the nearest do not count
 WIDE = 50  # features wider than this go through PCA first, as t-SNE's authors do
 PERPLEXITY = 30.0
 EXAGGERATED, ITERATIONS = 150, 300  # openTSNE's 250 + 500 take nearly twice as long for 2 % less divergence
-# From places that are nearly right fewer iterations are enough: how many, with what exaggeration and momentum.
+# From a good initialisation, fewer iterations are enough: how many, with what exaggeration and momentum.
 FOLLOWING = ((50, 4.0, 0.5), (100, 1.0, 0.8))
-FEWEST = 4  # t-SNE needs a neighbourhood: perplexity 1 takes 3 neighbours
+FEWEST = 4  # points that t-SNE needs: perplexity 1 takes 3 neighbours
 
 
 @dataclass(frozen=True)
 class EmbeddingMap:
-    """Where the pictures lie: `items` (M,) are row numbers, rising; `places` (M, 2) float64 in [0, 1], aspect kept.
+    """The map: `items` (M,) are row numbers, ascending; `places` (M, 2) float64 in [0, 1], aspect kept.
 
-    sampled: how many pictures t-SNE saw; the others lie where their nearest neighbours among those do.
-    first: (M,) whether a point is one of those.
+    sampled: how many pictures t-SNE was run on; the others are placed at their nearest neighbours among them.
+    first: (M,) whether a point is one of them.
     """
 
     items: NDArray[np.int64]
@@ -65,7 +65,7 @@ def make_map(
 
 
 def thin_places(places: NDArray[np.float64], first: NDArray[np.bool_], seed: int, limit: int) -> NDArray[np.int64]:
-    """Return at most `limit` row numbers, rising: all where points (N, 2) lie thinly, some where they lie densely.
+    """Return at most `limit` row numbers, ascending: all where points (N, 2) are sparse, some where they are dense.
 
     Every cell of a grid may show the same number of points; those of `first` (N,) come before the others there.
     """
@@ -83,9 +83,9 @@ def thin_places(places: NDArray[np.float64], first: NDArray[np.bool_], seed: int
 
 
 def thin(kinds: NDArray[np.int64], seed: int, limit: int) -> NDArray[np.int64]:
-    """Return at most `limit` row numbers, rising: drawn at random, but small kinds keep enough to be seen.
+    """Return at most `limit` row numbers, ascending: drawn at random, but small kinds keep enough to be visible.
 
-    Half of the places are shared out evenly over the kinds, the others are drawn from all that is left.
+    Half of them are shared out evenly among the kinds, the others are drawn from the rest.
     """
     n = len(kinds)
     if n <= limit:
@@ -101,7 +101,7 @@ def thin(kinds: NDArray[np.int64], seed: int, limit: int) -> NDArray[np.int64]:
 
 
 def _prepared(features: NDArray[np.float32], chosen: NDArray[np.int64], seed: int) -> NDArray[np.float32]:
-    """Return the features (N, at most WIDE), centred and of a size that can be squared."""
+    """Return the features (N, at most WIDE), centred and scaled so that they can be squared."""
     middle = features[chosen].astype(np.float64).mean(axis=0)
     spread = max((float(np.abs(some - middle).max()) for some in _chunks(features)), default=0.0)
     if spread == 0.0:
@@ -112,12 +112,12 @@ def _prepared(features: NDArray[np.float32], chosen: NDArray[np.int64], seed: in
 
         pca = PCA(WIDE, svd_solver="randomized", random_state=key(seed, "report/map") % 2**32)
         turn = pca.fit((features[chosen] - middle) / spread).components_.T
-    # Huge or tiny features must not overflow when squared; many of them as float64 at once would fill the memory.
+    # Huge or tiny features must not overflow or vanish when squared; in chunks, as float64 takes much memory.
     return np.concatenate([((some - middle) / spread @ turn).astype(np.float32) for some in _chunks(features)])
 
 
 def _chunks(features: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
-    """Return the features some rows at a time; nothing where they have no columns."""
+    """Yield the features some rows at a time; nothing if they have no columns."""
     if features.size:
         for start in range(0, len(features), 8_192):
             yield features[start : start + 8_192]
@@ -126,7 +126,7 @@ def _chunks(features: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
 def _beside(points: NDArray[np.float32], chosen: NDArray[np.int64], places: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return places (N, 2) of all points: those of the chosen ones, and for the others the mean of their nearest.
 
-    Of the nearest only those that lie close together on the map count: between two groups there is nothing.
+    Only neighbours that are close together on the map count: otherwise points would end up between two groups.
     """
     known = points[chosen]
     norms = np.square(known).sum(axis=1)
@@ -134,7 +134,7 @@ def _beside(points: NDArray[np.float32], chosen: NDArray[np.int64], places: NDAr
     nearest = min(NEIGHBOURS, len(chosen))
     for start in range(0, len(points), 2_048):
         some = points[start : start + 2_048]
-        squares = norms - 2 * some @ known.T  # without the own norm, which is the same for all
+        squares = norms - 2 * some @ known.T  # without the point's own norm, which is the same for all
         near = np.argpartition(squares, nearest - 1, axis=1)[:, :nearest]
         distance = np.take_along_axis(squares, near, axis=1) + np.square(some).sum(axis=1, keepdims=True)
         weight = 1 / np.maximum(distance.astype(np.float64), 1e-12)
@@ -153,7 +153,7 @@ def _layout(points: NDArray[np.float32], seed: int, progress: Progress) -> NDArr
 
 
 def follow(points: NDArray[np.float32], places: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """Return t-SNE of other features (N, c) of points that lie at places (N, 2) in [0, 1], from there on."""
+    """Return t-SNE of other features (N, c) of the points, starting from their places (N, 2) in [0, 1]."""
     points = _prepared(points, np.arange(len(points)), seed)
     if len(points) < FEWEST or points.shape[1] == 0:
         return places
@@ -207,13 +207,13 @@ def _perplexity(points: NDArray[np.float64]) -> float:
 
 
 def _ring(n: int) -> NDArray[np.float64]:
-    """Place n points where there is no structure to show: evenly on a circle."""
+    """Return n points evenly on a circle, for when there is no structure to show."""
     angles = 2 * np.pi * np.arange(n) / max(n, 1)
     return np.stack([np.cos(angles), np.sin(angles)], axis=1) * (n > 1)
 
 
 def _fit_square(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move points into [0, 1] x [0, 1], the longer side filled, the shorter one centred."""
+    """Scale points into [0, 1] x [0, 1]: the longer side fills it, the shorter one is centred."""
     low, high = places.min(axis=0), places.max(axis=0)
     side = float((high - low).max())
     if side == 0.0:

@@ -1,4 +1,4 @@
-"""The paper's figures of a run, as PNG and SVG: how representation and assignments came about, and what is wrong."""
+"""The paper's figures of a run, as PNG and SVG: representation and assignments over the epochs, and failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "newkinds", "fo
 MARKERS = "os^DPv*"
 POINTS = 2_000  # in a projection
 GRID = 36  # pictures across one that shows them
-REACH = 2.5  # of these, how far a picture may be from its point
+REACH = 2.5  # cells of that grid: how far a picture may be from its point
 MARGIN = 0.04
 SAMPLED = 50  # rows of the assignments, as in the paper
 FAILURES, EACH = 4, 8  # confusions that are shown, and pictures of each
@@ -39,7 +39,7 @@ FAILURES, EACH = 4, 8  # confusions that are shown, and pictures of each
 
 @dataclass(frozen=True)
 class Shown:
-    """What the figures of a run are made of.
+    """The data for the figures of a run.
 
     kinds: found, int64 (N,). truth: int64 (N,) and the names of its classes, or None; where it is None, colours are
     those of the kinds.
@@ -67,7 +67,7 @@ class Shown:
 
 
 def shown(run: RunFolder, images: ImageSet) -> Shown:
-    """Read from a finished run what its figures are made of."""
+    """Read the data for the figures from a finished run."""
     found, scored = read_assignment(run), read_scores(run)
     truth = None if scored is None else scored[2]
     return Shown(
@@ -84,10 +84,10 @@ def shown(run: RunFolder, images: ImageSet) -> Shown:
 
 
 def draw_figures(run: RunFolder, images: ImageSet, out: Path, progress: Progress = QUIET) -> list[Path]:
-    """Draw all figures that a run has the material for, each as NAME.png and NAME.svg in `out`.
+    """Draw all figures that a run has the data for, each as NAME.png and NAME.svg in `out`.
 
-    Equal runs give equal bytes. t-SNE over the epochs and the assignments need states on the way (discover.snapshots),
-    failures the truth, and figures with pictures need pictures.
+    Equal runs give equal bytes. t-SNE over the epochs and the assignments need snapshots (discover.snapshots), failures
+    need the truth, and figures with pictures need pictures.
     """
     what = shown(run, images)
     drawn: list[Path] = []
@@ -115,7 +115,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Panel:
-    """Pictures at one moment, projected: where they lie (M, 2), from 0 to 1, and the groups that colour them (M,)."""
+    """A projection of one snapshot: places (M, 2), from 0 to 1, and the groups that colour the points (M,)."""
 
     title: str
     places: NDArray[np.float64]
@@ -131,12 +131,12 @@ class Heat:
 
 
 def over_epochs(what: Shown) -> Figure | None:
-    """Draw t-SNE of the pictures at every state on the way."""
+    """Draw t-SNE of the pictures in every snapshot."""
     return draw_panels(panels(what), what.names) if what.snapshots else None
 
 
 def panels(what: Shown, limit: int = POINTS) -> list[Panel]:
-    """Return t-SNE of the pictures at every state on the way; "init" is f's features, before the bottleneck."""
+    """Return t-SNE of the pictures in every snapshot; "init" is f's features, before the bottleneck."""
     found = []
     for number, moment in enumerate(what.snapshots):
         points = what.features[moment.items] if moment.epoch == 0 else moment.embedding
@@ -183,7 +183,7 @@ def with_images(what: Shown) -> Figure | None:
 def tiled(places: NDArray[np.float64]) -> list[tuple[int, tuple[float, float]]]:
     """Return which of the points (M, 2) are shown as pictures, and where: on a grid, so that none hides another.
 
-    Each goes to the nearest place that is free, and is left out where none is within `REACH`.
+    Each goes to the nearest free cell, and is left out if none is within `REACH`.
     """
     centres = (np.stack(np.meshgrid(np.arange(GRID), np.arange(GRID)), axis=-1).reshape(-1, 2) + 0.5) / GRID
     free = np.ones(len(centres), dtype=bool)
@@ -198,15 +198,15 @@ def tiled(places: NDArray[np.float64]) -> list[tuple[int, tuple[float, float]]]:
 
 
 def assignments(what: Shown) -> Figure | None:
-    """Draw P and Q of sampled pictures at every state on the way."""
+    """Draw P and Q of sampled pictures in every snapshot."""
     return draw_heats(*heats(what)) if what.snapshots else None
 
 
 def heats(what: Shown) -> tuple[Heat, list[Heat], list[Heat]]:
-    """Return what the assignments should be, and P and Q of sampled pictures at every state on the way.
+    """Return the ideal assignments, and P and Q of sampled pictures in every snapshot.
 
-    Rows are sorted by the truth, or by the last kind; kinds stand in the order of the classes they match, so that right
-    assignments lie on the diagonal.
+    Rows are sorted by the truth, or by the last kind; kinds are in the order of the classes they match, so that correct
+    assignments are on the diagonal.
     """
     groups = what.colours[what.snapshots[-1].items]
     rows, order = _sampled(groups, what.seed), _kind_order(what)
@@ -223,7 +223,7 @@ def heats(what: Shown) -> tuple[Heat, list[Heat], list[Heat]]:
 
 
 def draw_heats(ideal: Heat, p: Sequence[Heat], q: Sequence[Heat]) -> Figure:
-    """Draw the ideal, and P above Q: a row a picture, a column a kind."""
+    """Draw the ideal, and P above Q: rows are pictures, columns are kinds."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(1.2 * len(p) + 1.2, 5), layout="constrained")
         grid = figure.subplots(2, len(p) + 1, squeeze=False)
@@ -280,8 +280,8 @@ FIGURES: dict[str, Callable[[Shown], Figure | None]] = {
 }
 
 
-def _when(moment: Snapshot) -> str:
-    return "init" if moment.epoch == 0 else f"epoch {moment.epoch}"
+def _when(snapshot: Snapshot) -> str:
+    return "init" if snapshot.epoch == 0 else f"epoch {snapshot.epoch}"
 
 
 def _scatter(axes: Axes, places: NDArray[np.float64], groups: NDArray[np.int64]) -> None:
@@ -308,7 +308,7 @@ def _unit(axes: Axes) -> None:
 
 
 def _legend(figure: Figure, names: Sequence[str]) -> None:
-    """Say what colours mean, unless there are too many to read."""
+    """Add a legend of the colours, unless there are too many."""
     if len(names) > 2 * len(LIGHT):
         return
     for number, name in enumerate(names):
@@ -343,7 +343,7 @@ def _kind_order(what: Shown) -> NDArray[np.int64]:
 
 
 def _class_of_kind(what: Shown) -> NDArray[np.int64]:
-    """Return the class that each kind stands for under the best one-to-one matching, -1 for those left over."""
+    """Return the class that each kind is matched with by the best one-to-one matching, -1 for those left over."""
     assert what.truth is not None
     named = what.truth >= 0
     found = matching(what.kinds[named], what.truth[named])

@@ -1,4 +1,4 @@
-"""From the run's records to the charts that the page draws."""
+"""The charts of the page, from the run's log and its count."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Alternative:
-    """What another number of clusters would have given; accuracy, index or found is None where it was not measured.
+    """The result of another number of clusters; accuracy, index or found is None if it was not measured.
 
-    chosen: whether it is the number that the answer comes from.
+    chosen: whether it is the number that the estimate comes from.
     """
 
     k: int
@@ -32,7 +32,7 @@ class Alternative:
 
 
 def alternatives(count: Mapping[str, Any] | None) -> list[Alternative]:
-    """Return the numbers of clusters that were tried around the chosen one, and what they gave."""
+    """Return the numbers of clusters around the chosen one, with their results."""
     if count is None or (chosen := _finite(count.get("k_mean"))) is None:
         return []
     rows = {int(k): row for row in count.get("curve") or () if (k := _finite(row.get("k"))) is not None}
@@ -58,7 +58,7 @@ def alternatives(count: Mapping[str, Any] | None) -> list[Alternative]:
 def training_charts(history: Records, stages: Mapping[str, str], assigns: str | None) -> list[Chart]:
     """Return the charts of all stages of training that the records have numbers for.
 
-    stages: the method's own before pictures get their kinds, with their titles; assigns: that in which they get them.
+    stages: the method's stages before pictures get their kinds, with their titles; assigns: the one in which they do.
     """
     known = [r for r in history if r.get("stage") == "pretrain"]
     found = [] if assigns is None else [r for r in history if r.get("stage") == assigns]

@@ -1,4 +1,4 @@
-"""How the pictures found their kinds: their places on the map and their probabilities, at each moment that was kept."""
+"""The training in snapshots: the pictures' places on the map and their probabilities over the epochs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from newkinds.methods.base import Snapshot
 from newkinds.progress import QUIET, Progress
 from newkinds.report.embedding_map import EmbeddingMap, follow, thin
 
-MAX_MOVING = 1_000  # points that move; t-SNE of them takes about two seconds a moment
-MAX_FRAMES = 12  # moments that are shown, spread evenly
+MAX_MOVING = 1_000  # points that move; t-SNE of them takes about two seconds for each snapshot
+MAX_FRAMES = 12  # snapshots that are shown, spread evenly
 MAX_ROWS = 120  # pictures in a heat map
-# From dark to bright, evenly for the eye: about what matplotlib's viridis is, readable on both themes.
+# From dark to bright, perceptually uniform: close to matplotlib's viridis, readable on both themes.
 RAMP = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One moment of the map: after how many epochs, where the moving points lie (P, 2) in [0, 1], their kinds (P,)."""
+    """The map at one snapshot: its epoch, the places (P, 2) in [0, 1] of the moving points, and their kinds (P,)."""
 
     epoch: int
     places: NDArray[np.float64]
@@ -32,7 +32,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Panel:
-    """The probabilities and the targets of some pictures at one moment, each a picture of a pixel a number."""
+    """The probabilities and the targets of some pictures at one snapshot, each as an image, one pixel a number."""
 
     epoch: int
     p: str
@@ -41,9 +41,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Journey:
-    """How it went. points: which of the map's points move, (P,), and in each frame, where and in which kind they are.
+    """The training over time. points: which of the map's points move, (P,); frames: their places and kinds.
 
-    panels: the heat maps, of so many rows and columns; snapshots: how many there were to choose from.
+    panels: the heat maps, of `rows` and `columns`; snapshots: how many there were to choose from.
     """
 
     points: NDArray[np.int64]
@@ -64,10 +64,10 @@ def make_journey(
     limit: int = MAX_MOVING,
     progress: Progress = QUIET,
 ) -> Journey | None:
-    """Follow some of the map's points back to the start. kinds, confidence: of all pictures, (N,).
+    """Trace some of the map's points back to the start. kinds, confidence: of all pictures, (N,).
 
-    The last moment starts from the map, and each one from the moment after it, so that points move smoothly from frame
-    to frame and end where the map has them.
+    The last snapshot's layout is initialised by the map, and each other one by the snapshot after it, so that points
+    move smoothly from frame to frame and end where the map has them.
     """
     shown = _spread(snapshots)
     if not shown or any(not np.array_equal(m.items, shown[0].items) for m in shown):
@@ -79,10 +79,10 @@ def make_journey(
     places = layout.places[points]
     frames: list[Frame] = []
     if len(points) > 1:
-        with progress.step("Map at each moment", len(shown)) as step:
-            for moment in reversed(shown):
-                places = follow(moment.embedding[rows], places, seed)
-                frames.insert(0, Frame(moment.epoch, places, moment.p[rows].argmax(axis=1)))
+        with progress.step("Map at each snapshot", len(shown)) as step:
+            for snapshot in reversed(shown):
+                places = follow(snapshot.embedding[rows], places, seed)
+                frames.insert(0, Frame(snapshot.epoch, places, snapshot.p[rows].argmax(axis=1)))
                 step.advance()
     order = _heat_rows(items, kinds, confidence, seed)
     panels = tuple(Panel(m.epoch, _heat(m.p[order]), _heat(m.q[order])) for m in shown)
@@ -90,7 +90,7 @@ def make_journey(
 
 
 def _spread(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return at most MAX_FRAMES snapshots, the first and the last among them; broken ones are no use."""
+    """Return at most MAX_FRAMES snapshots, including the first and the last; broken ones are skipped."""
     sound = [m for m in snapshots if all(np.isfinite(values).all() for values in (m.embedding, m.p, m.q))]
     if len(sound) <= MAX_FRAMES:
         return sound
@@ -100,7 +100,7 @@ def _spread(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 def _heat_rows(
     items: NDArray[np.int64], kinds: NDArray[np.int64], confidence: NDArray[np.float64], seed: int
 ) -> NDArray[np.int64]:
-    """Return which of the items the heat maps show: by final kind, inside a kind the surest first."""
+    """Return which of the items the heat maps show: sorted by final kind, within a kind the most certain first."""
     some = thin(kinds[items], seed, MAX_ROWS)
     return some[np.lexsort((-confidence[items[some]], kinds[items[some]]))]
 
@@ -114,10 +114,10 @@ def ramp(values: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 
 def heat_uri(values: NDArray[np.floating]) -> str:
-    """Return values (rows, columns) in [0, 1] as a data: URI of a PNG, a pixel each."""
+    """Return values (rows, columns) in [0, 1] as a data: URI of a PNG, one pixel each."""
     data = encode(ramp(values), "png")
     return f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def _heat(probabilities: NDArray[np.float32]) -> str:
-    return heat_uri(np.sqrt(np.clip(probabilities, 0.0, 1.0)))  # the root shows small ones, too
+    return heat_uri(np.sqrt(np.clip(probabilities, 0.0, 1.0)))  # the root makes small ones visible

@@ -1,4 +1,4 @@
-"""Each kind in a few numbers and pictures: its size, how sure it is, what is in its middle and at its border."""
+"""Summaries of kinds: size, confidence, and central, doubtful and border pictures."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from newkinds.report.data import ReportData
 
 MANY_KINDS = 20  # above this, cards show half as many pictures
-PICTURES = 10  # in the middle of a kind that a card shows, five in a row; of the other sorts half as many
-FEW_PICTURES = 5  # of the other sorts
-SURE = 0.999  # a picture above this is at no border
-DOUBTFUL = 0.5  # a picture below this is more likely not of its kind
+PICTURES = 10  # central ones on a card, five in a row
+FEW_PICTURES = 5  # doubtful and border ones
+SURE = 0.999  # a picture above this is not at a border
+DOUBTFUL = 0.5  # a picture below this is probably not of its kind
 
 
 @dataclass(frozen=True)
 class Pick:
-    """A picture on a card, its probability, and the kind it would belong to next (None where there is no other)."""
+    """A picture on a card, its probability, and the runner-up kind (None if there is no other)."""
 
     item: int
     probability: float
@@ -32,7 +32,7 @@ class KindSummary:
     """One kind; `confidence` is None for an empty one. `truths` are its most frequent true kinds with their shares.
 
     central_picks: the pictures nearest to the mean of its features; doubtful_picks: those of the least probability;
-    border_picks: of the others, those that nearly went to another kind.
+    border_picks: of the others, those with the most probable runner-up.
     """
 
     kind: int
@@ -99,7 +99,7 @@ def _picks(
     second_probability: NDArray[np.float64],
     wanted: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most central, the most doubtful and the border pictures of a kind; no picture stands in two rows."""
+    """Return the most central, the most doubtful and the border pictures of a kind; no picture is in two rows."""
     n_central = min(wanted, (len(members) + 1) // 2)
     rising = members[np.argsort(confidence[members], kind="stable")]
     n_doubtful = min(FEW_PICTURES, len(members) - n_central)

@@ -1,4 +1,4 @@
-"""How near the known kinds are: to each new kind, and to each picture."""
+"""Nearest known kinds: of each new kind, and of each picture."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-BLOCK = 4096  # pictures that are compared at once
+BLOCK = 4096  # pictures that are compared at a time
 
 
 @dataclass(frozen=True, eq=False)
 class NearestKnown:
-    """Distances to the means of kinds, in units of the usual distance of a picture from the mean of its own.
+    """Distances to the means of kinds, in units of the typical distance of a picture from the mean of its own kind.
 
     of_kinds: int64 (K,), the known kind that is nearest to each new one, -1 for an empty one; kind_distances: (K,).
     of_items: int64 (N,), the known kind nearest to each picture; known_distances, new_distances: (N,) how far it is,
@@ -34,15 +34,15 @@ class NearestKnown:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> NearestKnown:
-        """Take back what `to_tensors` gave."""
+        """Return what `to_tensors` was called on."""
         return cls(**{name: value.numpy() for name, value in tensors.items()})
 
 
 def find_nearest_known(extra: Mapping[str, Tensor], kinds: int, features: NDArray[np.float32]) -> NearestKnown | None:
-    """Compare kinds and pictures with the known kinds' means; None where no known or no new kind has a picture.
+    """Compare kinds and pictures with the known kinds' means; None if no known or no new kind has a picture.
 
-    extra: "means" (L + K, d) of known kinds, then new ones, "spread" (d,) and "present" (L + K,), as `prototypes` gives
-    them. features: (N, d) of the pictures, under the network that the means are of.
+    extra: "means" (L + K, d) of known kinds, then new ones, "spread" (d,) and "present" (L + K,), as `prototypes`
+    returns them. features: (N, d) of the pictures, under the same network as the means.
     """
     unit = extra["spread"].double().numpy() * np.sqrt(len(extra["spread"]))
     means = extra["means"].double().numpy() / unit

@@ -1,4 +1,4 @@
-"""Where the kinds are wrong, if the truth is known: kinds matched one to one with true ones, and what is left over."""
+"""Mistakes, if the truth is known: the confusion matrix of kinds matched one to one with true ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from newkinds.equations import matching
 from newkinds.evaluation.truth import as_numbers
 from newkinds.report.data import ReportData
 
-TABLE = 25  # up to so many rows and columns the matrix is a table, above it a picture
+TABLE = 25  # up to this many rows and columns the matrix is a table, above it an image
 GALLERIES = 8  # of the largest mistakes
 PICTURES = 8  # in each
 
@@ -48,7 +48,7 @@ class Mistakes:
 
     @property
     def as_table(self) -> bool:
-        """Whether the matrix is small enough to be read as numbers."""
+        """Whether the matrix is small enough for a table."""
         return len(self.truths) <= TABLE and len(self.kinds) <= TABLE
 
     @property
@@ -101,7 +101,7 @@ def _largest(
     truth: NDArray[np.int64],
     kinds: NDArray[np.int64],
 ) -> tuple[Mistake, ...]:
-    """Return the largest cells off the matching, each with the pictures that are surest, and so the worst."""
+    """Return the largest cells off the matching, each with its most confident, and therefore worst, pictures."""
     wrong = counts.copy()
     for kind, true in matched.items():
         wrong[true, kind] = 0

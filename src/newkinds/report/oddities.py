@@ -1,4 +1,4 @@
-"""Pictures that a person should look at: doubtful ones, the same one twice, and those unlike anything else."""
+"""Pictures worth a look: doubtful ones, duplicates, and outliers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from newkinds.report.data import ReportData
 from newkinds.report.kinds import DOUBTFUL
 
-SHOWN = 24  # pictures of each sort
+SHOWN = 24  # pictures of each type
 GROUPS = 12  # of equal pictures
 IN_GROUP = 8
 NEAR = 4.0  # levels of 255 by which near pictures differ, on average, at most
-FAR = 2.0  # times the usual distance from the middle of its kind: beyond that, a picture is unlike all of them
-GRID = 8  # near pictures are compared on so many by so many means of areas
+FAR = 2.0  # times the typical distance from the mean of its kind: beyond that, a picture is an outlier
+GRID = 8  # near-duplicates are compared on 8 x 8 means of areas
 
 
 @dataclass(frozen=True)
 class Group:
-    """Pictures that are the same, or nearly; `kinds`: in how many kinds they ended."""
+    """Duplicates or near-duplicates; `kinds`: how many kinds they are in."""
 
     items: tuple[int, ...]
     size: int
@@ -30,11 +30,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Oddities:
-    """Pictures to look at, most remarkable first.
+    """Pictures worth a look, most remarkable first.
 
-    doubtful: the least sure ones. same, near: groups of pictures; n_same, n_near: in how many groups all in all, of
-    how many pictures. unlike: pictures and how many times the usual distance they are away; n_unlike: how many there
-    are among the `looked_at`; beside_known: whether the known kinds were looked at, too.
+    doubtful: the least certain ones. same, near: groups of pictures; n_same, n_near: how many groups there are in
+    total, of how many pictures. unlike: outliers and their distance in units of the typical one; n_unlike: how many
+    there are among the `looked_at`; beside_known: whether the known kinds were considered, too.
     """
 
     doubtful: tuple[int, ...]
@@ -55,7 +55,7 @@ class Oddities:
 
 
 def find_oddities(data: ReportData) -> Oddities:
-    """Look for pictures that a person should look at."""
+    """Find the pictures that are worth a look."""
     confidence = data.confidence
     rising = np.argsort(confidence, kind="stable")[:SHOWN]
     same: list[list[int]] = []
@@ -79,8 +79,8 @@ def find_oddities(data: ReportData) -> Oddities:
 def _repeated(pixels: NDArray[np.uint8]) -> tuple[list[list[int]], list[list[int]]]:
     """Return groups of row numbers with equal pixels, and groups of nearly equal pictures that are not equal.
 
-    Near pictures have the same pattern of light and dark between neighbouring areas, and about the same mean: one pass
-    finds them, without comparing every pair. A few of them are missed.
+    Near-duplicates have the same pattern of light and dark between neighbouring areas, and about the same mean: one
+    pass finds them, without comparing every pair. It misses a few of them.
     """
     exact: dict[bytes, list[int]] = {}
     for item in range(len(pixels)):
@@ -117,22 +117,22 @@ def _areas(pixels: NDArray[np.uint8], down: NDArray[np.int64], across: NDArray[n
 
 
 def _remarkable(data: ReportData, groups: list[list[int]]) -> list[list[int]]:
-    """Return the groups to show: first those that ended in several kinds, then the largest."""
+    """Return the groups to show: first those in several kinds, then the largest."""
     return sorted(groups, key=lambda items: (-len(set(data.labels[items].tolist())), -len(items), items[0]))[:GROUPS]
 
 
 def _group(data: ReportData, items: list[int]) -> Group:
     kinds = data.labels[items]
-    _, one_of_each = np.unique(kinds, return_index=True)  # all kinds are to be seen
+    _, one_of_each = np.unique(kinds, return_index=True)  # so that all kinds are visible
     order = dict.fromkeys([*one_of_each.tolist(), *range(len(items))])
     return Group(tuple(items[i] for i in list(order)[:IN_GROUP]), len(items), len(one_of_each))
 
 
 def _unlike(data: ReportData) -> tuple[list[tuple[int, float]], int]:
-    """Return pictures farther than FAR times the usual distance from every middle, the farthest first, of how many.
+    """Return pictures farther than FAR times the typical distance from every mean, the farthest first, of how many.
 
-    Where the run has a model, the middles are those of known and new kinds among its features; otherwise those of the
-    new kinds on the map's features.
+    If the run has a model, these are the means of known and new kinds of its features; otherwise those of the new kinds
+    of the map's features.
     """
     near = data.nearest_known
     away = _own_distances(data) if near is None else np.minimum(near.known_distances, near.new_distances)
@@ -142,7 +142,7 @@ def _unlike(data: ReportData) -> tuple[list[tuple[int, float]], int]:
 
 
 def _own_distances(data: ReportData) -> NDArray[np.float64]:
-    """Return how far pictures lie from the nearest middle of a kind, in units of the usual distance to the own one."""
+    """Return pictures' distances to the nearest mean of a kind, in units of the typical distance to the own one."""
     points = data.features
     scale = np.float64(max(float(np.abs(points).max(initial=0.0)), 1e-300))  # squares must neither overflow nor vanish
     sizes = np.bincount(data.labels, minlength=data.n_kinds)
@@ -151,7 +151,7 @@ def _own_distances(data: ReportData) -> NDArray[np.float64]:
     middles = middles[sizes > 0] / sizes[sizes > 0, None]
     place = np.cumsum(sizes > 0) - 1  # of a kind among those that are not empty
     own, least = np.empty(len(points)), np.empty(len(points))
-    for start in range(0, len(points), 4_096):  # as float64 all at once would fill the memory
+    for start in range(0, len(points), 4_096):  # in chunks: as float64, all at once would fill the memory
         rows = slice(start, start + 4_096)
         squares = np.stack([np.square(points[rows] / scale - middle).sum(axis=1) for middle in middles], axis=1)
         least[rows] = squares.min(axis=1)

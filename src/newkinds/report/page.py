@@ -1,7 +1,7 @@
-"""The page: one file that opens from disk, runs nothing but its own script and asks the network for nothing.
+"""The page: one HTML file that opens from disk, runs only its own script and makes no network requests.
 
-Script, style, data and thumbnails all stand inside it. So a policy that every browser understands the same way
-(hashes and data: only; what 'self' means for file: differs) shuts out everything else, the page can be sent to others
+Script, style, data and thumbnails are all embedded. So a content security policy that all browsers interpret alike
+(hashes and data: only; what 'self' means for file: differs) can forbid everything else, the page can be sent to others
 as it is, and replacing it is one atomic rename that touches no other file in the folder.
 """
 
@@ -26,7 +26,7 @@ from newkinds.report.data import ReportData
 from newkinds.report.palette import mark, palette_css
 
 NAME = "index.html"
-GENERATOR = '<meta name="generator" content="newkinds'  # by this a page is known to be ours to replace
+GENERATOR = '<meta name="generator" content="newkinds'  # marks a page as ours, which may be replaced
 SCRIPTS = ("base.js", "names.js", "charts.js", "points.js", "map.js", "select.js", "explore.js", "journey.js")
 
 
@@ -83,15 +83,15 @@ def render(shown: Content) -> str:
 
 
 def embed_json(value: Any) -> Markup:
-    """Return JSON that can stand inside a script element: no character in it can end the element or start markup."""
+    """Return JSON that is safe inside a script element: no character in it can end the element or start markup."""
     plain = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _sprite_css(shown: Content) -> str:
-    """Return the rules that show the sheets, and where each picture on a card lies: inline styles are not allowed.
+    """Return CSS rules for the sheets and for the place of each picture on a card: inline styles are not allowed.
 
-    Sheets that only the map needs come later, see `_later_sheets`: a browser would read them before it shows anything.
+    Sheets that only the map needs come later, see `_later_sheets`: a browser would load them before it shows anything.
     """
     sprites = shown.sprites
     if sprites is None:
@@ -113,7 +113,7 @@ def _sprite_css(shown: Content) -> str:
 
 
 def _later_sheets(shown: Content) -> list[tuple[int, str]]:
-    """Return the sheets that no card needs, with their data: URIs: the script takes them in when they are asked for."""
+    """Return the sheets that no card needs, with their data: URIs: the script loads them when they are needed."""
     sprites = shown.sprites
     if sprites is None:
         return []
@@ -128,7 +128,7 @@ def _share(part: int, whole: int) -> str:
 
 def _static(name: str) -> str:
     found = resources.files("newkinds.report").joinpath("static", name).read_text(encoding="utf-8")
-    return found.replace("\r\n", "\n")  # a browser does so before it compares the hash
+    return found.replace("\r\n", "\n")  # as browsers do before they compare the hash
 
 
 def _hash(inline: str) -> str:
@@ -138,7 +138,7 @@ def _hash(inline: str) -> str:
 
 
 def _check_target(out: Path) -> None:
-    """Refuse a place where a page would replace something that is not a report."""
+    """Refuse a target where the page would replace something that is not a report."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file, the report needs a folder.", hint="Give another folder for the report.")
     page = out / NAME

@@ -1,8 +1,8 @@
-"""How kinds are told apart on the map: by colour, then by shape, always by a number beside it.
+"""The marks of kinds on the map: a colour, then a shape, always with a number beside it.
 
-The colours were searched for by computer, starting from hues that look well together, so that any two stay apart by at
-least 0.09 in OKLab for normal, protanopic, deuteranopic and tritanopic eyes (Okabe and Ito's set: 0.076), on the
-light page and on the dark one. `tests/report/test_report_palette.py` measures it.
+The colours were found by a search, starting from hues that look good together, so that any two are at least 0.09 apart
+in OKLab for normal, protanopic, deuteranopic and tritanopic vision (Okabe and Ito's set: 0.076), on the light page and
+on the dark one. `tests/report/test_report_palette.py` measures it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Mark:
 
 
 def mark(kind: int) -> Mark:
-    """Return the kind's mark; 112 kinds differ, after that marks come again."""
+    """Return the kind's mark; there are 112, after which they repeat."""
     colour = kind % len(LIGHT)
     shape = kind // len(LIGHT)
     return Mark(colour, SHAPES[shape % len(SHAPES)], (shape // len(SHAPES)) % 2 == 1)

@@ -1,4 +1,4 @@
-"""The page of a run, made from what its folder holds."""
+"""The page of a run, made from its folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from newkinds.runs.results import read_assignment, read_scores, read_snapshots, 
 
 
 def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
-    """Make the page of a run again. unsorted: its pictures."""
+    """Make the page of a run. unsorted: its pictures."""
     write_report(report_data(run, unsorted), run.path / names.REPORT, progress=progress)
     run.adopt(names.PAGE)
 
@@ -25,7 +25,7 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         values = scored[0].to_dict()
         shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
         flat = {name: values[name] for name in shown} | {"kmeans_acc": scored[1].acc}
-    near = None  # some methods leave no model
+    near = None  # some methods have no model
     if run.has(names.NEAREST_KNOWN):
         near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
     method = METHODS[run.settings.method]

@@ -1,4 +1,4 @@
-"""Thumbnails, many in one picture: the sprite sheets that the page's cards and map cut from."""
+"""Sprite sheets: thumbnails of the pictures, many in one image, for the page's cards and map."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from newkinds.randomness import one_thread
 
 MAX_THUMBNAILS = 20_000
 MAX_SIDE = 64  # of a thumbnail
-SIDES = (64, 48, 32, 24)  # the first at which the thumbnails that must be there fit into the budget
-BUDGET = 7_500_000  # bytes of all sheets; a third more on the page, as text
-TRIED = 200  # thumbnails that are encoded to see how many bytes one takes
+SIDES = (64, 48, 32, 24)  # the first at which the required thumbnails fit into the budget is used
+BUDGET = 7_500_000  # bytes of all sheets; a third more on the page, in base64
+TRIED = 200  # thumbnails that are encoded to estimate the bytes of one
 SHEET_SIDE = 2_048  # of a sheet: phones decode this, WebP's limit is 16,383
 PIXEL_ART = 32  # pictures up to this side are shown enlarged, each pixel a square
 LOSSLESS_BYTES = 4_000_000  # of raw pixel art: above this, sheets would outweigh the page
@@ -26,7 +26,7 @@ BORDER = 1  # each thumbnail's edge is repeated around it: smooth scaling must n
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thumbnail lies: the sheet's number and the left upper corner on it, in the sheet's pixels."""
+    """The place of a thumbnail: the sheet's number and the upper left corner on it, in the sheet's pixels."""
 
     sheet: int
     x: int
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One encoded picture of thumbnails."""
+    """One encoded image of thumbnails."""
 
     data: bytes
     mime: str
@@ -50,7 +50,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Sprites:
-    """Sheets of equal thumbnails, `width` x `height` pixels each, and where each picture's lies."""
+    """Sheets of equal thumbnails, `width` x `height` pixels each, and the place of each picture's."""
 
     sheets: tuple[Sheet, ...]
     places: dict[int, Place]
@@ -78,7 +78,7 @@ def make_sprites(
 ) -> Sprites:
     """Make thumbnails of pictures uint8 (N, C, H, W) at the row numbers `items`, the first `limit` of them.
 
-    They get smaller until the first `needed` of them fit into the budget of bytes, and those beyond it get none.
+    They are made smaller until the first `needed` of them fit into the budget of bytes; those beyond it are left out.
     """
     items = items[:limit]
     for side in SIDES:
@@ -103,7 +103,7 @@ def make_sprites(
 
 
 def _bytes_each(pixels: NDArray[np.uint8], items: NDArray[np.int64], height: int, width: int, lossless: bool) -> float:
-    """Return how many bytes a thumbnail takes, about: from some of them."""
+    """Estimate how many bytes a thumbnail takes, from some of them."""
     some = items[:: math.ceil(len(items) / TRIED)]
     columns = min(len(some), SHEET_SIDE // (width + 2 * BORDER))
     return len(_sheet(thumbnails(pixels[some], height, width), columns, lossless).data) / len(some)
@@ -116,7 +116,7 @@ def thumbnails(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np
     down, across = _areas(pixels.shape[2], height), _areas(pixels.shape[3], width)
     small = np.empty((*pixels.shape[:2], height, width), dtype=np.uint8)
     with one_thread():
-        for i, picture in enumerate(pixels):  # one at a time: as floats, thousands of large pictures do not fit
+        for i, picture in enumerate(pixels):  # one at a time: as floats, thousands would not fit into memory
             small[i] = np.rint(down @ picture.astype(np.float64) @ across.T)
     return small
 

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Formatting of numbers and names for people."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def visible(text: str) -> str:
-    """Write control, direction-changing and undecodable characters as escapes, so that a name is shown as it is.
+    """Escape control, bidirectional and undecodable characters, so that a name is shown as it is.
 
-    A file name may hold a newline, a character that turns the rest of the line around, or bytes that are no text
-    (surrogates, which no UTF-8 file can hold).
+    A file name may contain a newline, a character that reverses the rest of the line, or bytes that are not text
+    (surrogates, which no UTF-8 file can contain).
     """
     return "".join(_escape(c) if unicodedata.category(c) in _INVISIBLE and c not in _JOINERS else c for c in text)
 
@@ -31,17 +31,17 @@ def _escape(char: str) -> str:
 
 
 def whole(value: int) -> str:
-    """Write a whole number with thousands set apart."""
+    """Format an integer with thousands separators."""
     return f"{value:,}"
 
 
 def plural(value: int, one: str, many: str | None = None) -> str:
-    """Write a number with its noun: "1 picture", "1,200 pictures"."""
+    """Format a number with its noun: "1 picture", "1,200 pictures"."""
     return f"{whole(value)} {one if value == 1 else many or one + 's'}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Write a share of 1 in per cent, never rounding something to all or nothing."""
+    """Format a share as a percentage, never rounding to 0% or 100% what is neither."""
     if share is None or not math.isfinite(share):
         return "–"
     step = 10.0**-digits
@@ -54,7 +54,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def number(value: float | None) -> str:
-    """Write a measured number with three significant digits."""
+    """Format a number with three significant digits."""
     if value is None or not math.isfinite(value):
         return "–"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
@@ -64,7 +64,7 @@ def number(value: float | None) -> str:
 
 
 def kind_name(kind: int) -> str:
-    """Return what a kind is called: by its number in the run's table, until it has a name."""
+    """Return the default name of a kind: its number in the run's table."""
     return f"Kind {kind}"
 
 

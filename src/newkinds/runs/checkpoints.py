@@ -1,4 +1,4 @@
-"""Checkpoints on disk: whole, hashed, two generations of each stage."""
+"""Checkpoints on disk: atomic, hashed, two generations of each stage."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NAME = re.compile(r"(?P<stage>[a-z]+)-(?P<epoch>\d{6})-(?P<hash>[0-9a-f]{64})\.
 
 
 class DiskCheckpoints:
-    """Keep the state of the training loop in a folder.
+    """Save the state of the training loop in a folder.
 
     A checkpoint's name holds its epoch and the hash of its content, so that one rename makes it valid: there is no
-    second file that could disagree with it. One that does not match its hash is passed over for the one before.
+    second file that could disagree with it. One that does not match its hash is skipped for the one before.
 
-    seconds: the least time between two checkpoints. When they are written does not change what a run ends with.
+    seconds: the least time between two checkpoints. When they are written does not affect the result.
     """
 
     def __init__(self, folder: Path, *, seconds: float = 10.0, progress: Progress = QUIET) -> None:
@@ -35,11 +35,11 @@ class DiskCheckpoints:
         self._written = time.monotonic()
 
     def due(self) -> bool:
-        """Return whether enough time has gone by to write one."""
+        """Return whether it is time to write one."""
         return time.monotonic() - self._written >= self.seconds
 
     def save(self, stage: str, epoch: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keep the state after `epoch` epochs of a stage, and drop all but the newest two."""
+        """Save the state after `epoch` epochs of a stage, and delete all but the newest two."""
         data = to_bytes(tensors, {"stage": stage, "epoch": epoch})
         write_atomic(self.folder / f"{stage}-{epoch:06d}-{digest(data)}.safetensors", data)
         for _, old in self._of(stage)[GENERATIONS:]:
@@ -47,7 +47,7 @@ class DiskCheckpoints:
         self._written = time.monotonic()
 
     def load(self, stage: str) -> tuple[int, dict[str, Tensor]] | None:
-        """Return the newest whole state of a stage, with its epoch; none if there is none."""
+        """Return the newest intact state of a stage, with its epoch; None if there is none."""
         for epoch, path in self._of(stage):
             data = path.read_bytes()
             if digest(data) in path.name:
@@ -59,7 +59,7 @@ class DiskCheckpoints:
         return None
 
     def clear(self) -> None:
-        """Delete all checkpoints, when the run no longer needs them; of several processes the writer does."""
+        """Delete all checkpoints, when the run no longer needs them; with several processes, only the writer does."""
         if not is_writer():
             return
         for path in self.folder.glob("*.safetensors"):

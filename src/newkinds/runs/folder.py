@@ -1,4 +1,4 @@
-"""The run folder: the only place that reads and writes what a run leaves."""
+"""The run folder: the only code that reads and writes the outputs of a run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from newkinds.training import Record
 from newkinds.version import __version__
 
 CHECKPOINT_SECONDS = "NEWKINDS_CHECKPOINT_SECONDS"
-LAYOUT = 2  # of the folder; 1, which did not say so, named kinds by bare numbers
+LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numbers
 
 
 class RunFolder:
     """One run on disk.
 
-    `run.json` says which data and which outputs belong to the run, each output with its hash: an output counts when it
-    is written whole *and* listed. A run that is started again therefore does the first stage that is not listed.
+    `run.json` records the data of the run and its outputs, each with its hash: an output counts if it is intact *and*
+    listed. A run that is restarted therefore continues with the first stage that is not listed.
     """
 
     def __init__(self, path: Path, progress: Progress = QUIET) -> None:
@@ -52,10 +52,10 @@ class RunFolder:
         sources: Mapping[str, str],
         progress: Progress = QUIET,
     ) -> RunFolder:
-        """Make a run folder, or go on with the one that is there if its settings and data are the same.
+        """Make a run folder, or continue the one that is there if its settings and data are the same.
 
-        data: what tells the data apart, such as hashes. sources: where the data came from, which may change. Of several
-        processes the first makes the folder and writes in it; the others see what it has written after `sync`.
+        data: what identifies the data, such as hashes. sources: where the data came from, which may change. With
+        several processes, the first makes the folder and writes to it; the others see what it has written after `sync`.
         """
         check_same(flat({**settings.model_dump(mode="json"), "data": dict(data), "version": __version__}))
         run = cls(path, progress)
@@ -87,11 +87,11 @@ class RunFolder:
             self._write_about()
             self._mend_log()
         except BaseException:
-            self.close()  # so that the same process can start again
+            self.close()  # so that the same process can try again
             raise
 
     def sync(self) -> None:
-        """Wait until all processes are here, and see what the writer has written."""
+        """Wait for all processes, and read what the writer has written."""
         wait_for_all()
         if not is_writer():
             self._about = self._read_about()
@@ -109,7 +109,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run folder to read it."""
+        """Open a run folder for reading."""
         run = cls(path)
         if not run._file(names.ABOUT).is_file():
             raise RunError(
@@ -126,18 +126,18 @@ class RunFolder:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What tells its data apart, such as hashes."""
+        """What identifies its data, such as hashes."""
         found: Mapping[str, Any] = self._about["data"]
         return found
 
     @property
     def sources(self) -> dict[str, str]:
-        """Where the pictures came from, as the last start of the run was told."""
+        """Where the pictures came from, as of the last start of the run."""
         return dict(self._about["sources"])
 
     @property
     def threads(self) -> int:
-        """How many threads the run was started with: gradients differ in their last bits with another number."""
+        """The number of threads of the run's first start: with another one, gradients differ in their last bits."""
         return int(self._about["threads"])
 
     @property
@@ -152,11 +152,11 @@ class RunFolder:
         return DiskCheckpoints(folder, seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")), progress=self.progress)
 
     def has(self, name: str) -> bool:
-        """Return whether an output is there, whole."""
+        """Return whether an output is there, intact."""
         return self.find(name) is not None
 
     def find(self, name: str) -> bytes | None:
-        """Return an output if it is there, whole: it is read and hashed once."""
+        """Return an output if it is there, intact; it is read and hashed once."""
         expected = self._about["outputs"].get(name)
         file = self._file(name)
         if expected is None or not file.is_file():
@@ -165,11 +165,11 @@ class RunFolder:
         return data if digest(data) == expected else None
 
     def listed(self, folder: str) -> list[str]:
-        """Return the names of the outputs in one of the run's folders that are there, whole; sorted."""
+        """Return the sorted names of the intact outputs in one of the run's folders."""
         return [name for name in sorted(self._about["outputs"]) if name.startswith(f"{folder}/") and self.has(name)]
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an output and list it; of several processes the writer does."""
+        """Write an output and list it; with several processes, only the writer does."""
         if not is_writer():
             return
         file = self._file(name)
@@ -179,12 +179,12 @@ class RunFolder:
         self._write_about()
 
     def adopt(self, name: str) -> None:
-        """List an output that another writer has put in its place, whole."""
+        """List an output that other code has written atomically."""
         self._about["outputs"][name] = digest(self._file(name).read_bytes())
         self._write_about()
 
     def get(self, name: str) -> bytes:
-        """Return an output, or an error if it is not there or is not what was written."""
+        """Return an output, or raise an error if it is missing or not what was written."""
         if not self._file(name).is_file():
             raise RunError(
                 f"{self.path} has no {name} yet.", hint="Run the same `newkinds discover` again to finish it."
@@ -216,19 +216,19 @@ class RunFolder:
         return _array(self.get(name))
 
     def find_array(self, name: str) -> NDArray[Any] | None:
-        """Return such an array if it is there, whole."""
+        """Return such an array if it is there, intact."""
         data = self.find(name)
         return None if data is None else _array(data)
 
     def log(self, record: Record) -> None:
-        """Add a line to log.jsonl; of several processes the writer does."""
+        """Append a line to log.jsonl; with several processes, only the writer does."""
         if not is_writer():
             return
         with self._file(names.LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
     def history(self) -> list[Record]:
-        """Return the log's records, the last of each stage and epoch: a continued run repeats some."""
+        """Return the log's records, the last one of each stage and epoch: a resumed run repeats some."""
         if not self._file(names.LOG).exists():
             return []
         records: dict[tuple[Any, ...], Record] = {}
@@ -241,7 +241,7 @@ class RunFolder:
         return list(records.values())
 
     def close(self) -> None:
-        """Let others use the folder."""
+        """Release the lock of the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -257,10 +257,10 @@ class RunFolder:
             raise _unwritable(self.path, error.strerror or str(error)) from None
 
     def _check_ours(self) -> None:
-        """Refuse a folder that is not a run's, before anything in it is touched."""
+        """Refuse a folder that is not a run folder, before anything in it is touched."""
         there = {entry.name for entry in self.path.iterdir()}
         begun = {names.LOCK, names.SETTINGS, *(name for name in there if name.startswith(TEMPORARY))}
-        # A run takes its lock first: a lone settings.toml is somebody's own file.
+        # A run takes its lock first: a settings.toml alone is the user's own file.
         if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
             raise RunError(
                 f"{self.path} is not empty and is not a run folder.", hint="Choose another folder with --out."
@@ -277,7 +277,7 @@ class RunFolder:
             ) from None
 
     def _mend_log(self) -> None:
-        """End a line that a kill left half-written, so that the next one stands alone."""
+        """End a line that was half-written when the run was killed, so that the next one is separate."""
         log = self._file(names.LOG)
         if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
             with log.open("ab") as file:
@@ -305,7 +305,7 @@ class RunFolder:
         write_atomic(self._file(names.ABOUT), (json.dumps(self._about, indent=2, sort_keys=True) + "\n").encode())
 
     def _check_same(self, settings: CoreSettings, data: Mapping[str, Any]) -> None:
-        """Refuse to go on when settings or data are not the run's own."""
+        """Refuse to continue if settings or data are not those of the run."""
         theirs, ours = flat(self.settings.model_dump(mode="json")), flat(settings.model_dump(mode="json"))
         theirs |= flat({"data": self._about["data"]})
         ours |= flat({"data": dict(data)})

@@ -1,8 +1,8 @@
-"""What the files of a run folder are called: the one place that knows."""
+"""The file names of a run folder, defined here and nowhere else."""
 
 from __future__ import annotations
 
-ABOUT = "run.json"  # which data and which outputs belong to the run, each output with its hash
+ABOUT = "run.json"  # the data and the outputs of the run, each output with its hash
 SETTINGS = "settings.toml"
 LOG = "log.jsonl"
 LOCK = ".lock"
@@ -21,7 +21,7 @@ NEAREST_KNOWN = "features/nearest-known.safetensors"  # how near the known kinds
 CHOICE = "choice.json"  # which epoch's state was kept, and why
 LAST_MODEL = "model/last.safetensors"  # the last state, where an earlier one was kept
 LAST_PROBABILITIES = "features/probabilities-last.npy"
-SNAPSHOTS = "snapshots"  # a folder of states on the way
+SNAPSHOTS = "snapshots"  # a folder
 SCORES = "scores.json"
 REPORT = "report"
 PAGE = "report/index.html"
@@ -39,5 +39,5 @@ def auxiliary(name: str) -> str:
 
 
 def snapshot(epoch: int) -> str:
-    """Return the file of the snapshot after so many epochs."""
+    """Return the file of the snapshot after `epoch` epochs."""
     return f"{SNAPSHOTS}/{epoch:04d}.safetensors"

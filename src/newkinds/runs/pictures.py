@@ -1,4 +1,4 @@
-"""Pictures for a finished run: in the shape that its model takes, and its own unsorted ones again."""
+"""Opening pictures for a finished run: new ones in the shape that its model takes, and its own unsorted ones again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from newkinds.runs.results import read_assignment
 
 
 def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open pictures in the shape that a run's model takes. data: the folder of data sets called by name."""
+    """Open pictures in the shape that a run's model takes. data: the folder of named data sets."""
     about = network_about(run.get(names.NETWORK), str(run.path / names.NETWORK))
     options = run.settings.images
     shape: dict[str, Any] = {
@@ -31,7 +31,7 @@ def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: 
 
 
 def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, images: Source | None = None) -> ImageSet:
-    """Open a run's unsorted pictures again: `images`, if they are given, otherwise where the run found them."""
+    """Reopen a run's unsorted pictures: `images`, if given, otherwise from where the run found them."""
     source = run.sources["unsorted"] if images is None else images
     if isinstance(source, str) and in_memory(source):
         raise RunError(
@@ -39,7 +39,7 @@ def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, ima
             hint="Give them again, in Python, with images=.",
         )
     opened = open_for(run, source, data, progress)
-    # Those of an array are called by their numbers, which any other array of that length has, too.
+    # Pictures of an array are named by number, as those of any other array of that length.
     others = images is not None and opened.fingerprint != run.data["unsorted"]["fingerprint"]
     if others or opened.names != read_assignment(run).names:
         raise RunError(

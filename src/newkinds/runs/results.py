@@ -18,7 +18,7 @@ from newkinds.tensors import from_bytes, to_bytes
 
 
 def put_assignment(run: RunFolder, found: Assignment) -> None:
-    """Keep the answer: its numbers, its columns, and last the table by which a run is known to be sorted."""
+    """Keep the answer: its numbers, its columns, and last the table, which marks the run as sorted."""
     run.put_array(names.PROBABILITIES, found.probabilities)
     run.put_json(names.ASSIGNMENT, {"columns": list(found.columns), "source": dict(found.source)})
     run.put(names.KINDS, found.table())
@@ -34,7 +34,7 @@ def read_assignment(run: RunFolder) -> Assignment:
 
 
 def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None:
-    """Return the scores of the kinds and of k-means on the features, and the truth they are of, if it was scored."""
+    """Return the scores of the kinds and of k-means on the features, and the truth, if the run was scored."""
     if not run.has(names.SCORES):
         return None
     kept = run.get_json(names.SCORES)
@@ -42,7 +42,7 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
 
 
 def put_snapshot(run: RunFolder, taken: Snapshot) -> None:
-    """Keep a snapshot; half precision is more than pictures of it show."""
+    """Keep a snapshot, in half precision, which is more than figures of it show."""
     arrays = {"embedding": taken.embedding, "p": taken.p, "q": taken.q}
     tensors = {name: torch.from_numpy(array).half() for name, array in arrays.items()}
     tensors["items"] = torch.from_numpy(taken.items)
@@ -60,10 +60,10 @@ def read_snapshots(run: RunFolder) -> list[Snapshot]:
 
 
 def put_tensors(run: RunFolder, name: str, tensors: Mapping[str, Tensor]) -> None:
-    """Keep tensors in a file of their own."""
+    """Keep tensors as a file."""
     run.put(name, to_bytes(tensors, {}))
 
 
 def read_tensors(run: RunFolder, name: str) -> tuple[dict[str, Tensor], dict[str, int]]:
-    """Return the tensors of a file, and what is said about them."""
+    """Return the tensors of a file and their metadata."""
     return from_bytes(run.get(name), str(run.path / name))

@@ -1,4 +1,4 @@
-"""Settings: frozen values, checked, each with its default and its words. `newkinds.configure` puts all together."""
+"""Settings: frozen, validated, each with its default and description. `newkinds.configure` combines them all."""
 
 from newkinds.settings.base import Optimiser, PolicyName, Section
 from newkinds.settings.core import CoreSettings

@@ -1,8 +1,8 @@
-"""What every group of settings is made of: sections with checked, frozen values, and how weights are moved.
+"""The building blocks of settings: sections of validated, frozen values, and the settings of an optimiser.
 
-A setting is declared once, with its default, its limits and its words: `Field(description=...)` is what `newkinds
-settings` and docs/settings.md say of it. A type that stands in several sections brings its words with it; a section may
-say more of its own.
+A setting is declared once, with its default, its limits and its description: `Field(description=...)` is what `newkinds
+settings` and the settings page of the docs show. A type that is used in several sections brings its description with
+it; a section may replace it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings that every run has: those of no stage, and a section for each stage."""
+"""The settings that every run has: top-level ones, and a section for each stage."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ S = TypeVar("S", bound=Section)
 
 
 class CoreSettings(Section):
-    """The settings of a run but for those of its method, which each method brings; see `newkinds.configure`."""
+    """The settings of a run except for those of its method, which each method brings; see `newkinds.configure`."""
 
     seed: int = Field(
         0,
         ge=0,
         description="What all randomness is derived from. The same seed gives the same result to the byte; others show "
-        "how much hangs on chance.",
+        "how much depends on chance.",
         json_schema_extra=EVERYDAY,
     )
     method: str = Field(

@@ -1,4 +1,4 @@
-"""From nested values and TOML to checked settings, with errors that say what is wrong and what is valid."""
+"""Reading settings from nested values and TOML, with errors that say what is wrong and what is valid."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """Return a value written as in TOML; what is not TOML is taken as text, so that quotes may be left out."""
+    """Return a value written as in TOML; anything that is not TOML is taken as text, so that quotes may be omitted."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -77,7 +77,7 @@ _MEMBER = re.compile(r"(constrained-)?(int|float|bool|str)|literal\[.*\]")
 def _complaints(error: ValidationError, settings: type[Section]) -> list[str]:
     complaints: dict[str, str] = {}
     for problem in error.errors():
-        # A union reports one problem for each of its members, and ends the key with the member: one line is enough.
+        # A union reports one problem for each of its members, and appends the member to the key: one line is enough.
         path = [str(part) for part in problem["loc"]]
         if _MEMBER.fullmatch(path[-1]) and problem["type"] != "extra_forbidden":
             path.pop()

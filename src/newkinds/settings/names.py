@@ -1,4 +1,4 @@
-"""Every setting by its dotted name, as its model declares it, and the names nearest to one that does not exist."""
+"""The settings by dotted name, and suggestions for names that do not exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from newkinds.settings.base import Section
 
 ALL_HINT = "`newkinds settings --all` shows every setting with what it does."
 MOST = 5  # names that an error suggests
-ALIKE = 0.7  # of difflib's ratio: below it, names only look alike by chance
+ALIKE = 0.7  # difflib's ratio: below it, names are similar by chance
 
 
 def sections(model: type[Section]) -> dict[str, type[Section]]:
@@ -22,7 +22,7 @@ def sections(model: type[Section]) -> dict[str, type[Section]]:
 
 
 def declared(model: type[Section]) -> dict[str, FieldInfo]:
-    """Return all settings of a model by dotted name: those of no section first, then section by section."""
+    """Return all settings of a model by dotted name: top-level ones first, then section by section."""
     inner = sections(model)
     found = {name: field for name, field in model.model_fields.items() if name not in inner}
     for section, own in inner.items():
@@ -37,9 +37,9 @@ def is_everyday(field: FieldInfo) -> bool:
 
 
 def nearest(model: type[Section], key: str) -> list[str]:
-    """Return what a dotted key that does not exist was probably meant for: settings or sections, the likeliest first.
+    """Return the settings or sections that an unknown dotted key was probably meant for, the likeliest first.
 
-    They are found by the last part of the key, wherever it stands: "epochs" is `discover.epochs` and others. Where the
+    They are found by the last part of the key, in any section: "epochs" is `discover.epochs` and others. Where the
     key names a section that has such a setting, only those of that section are returned.
     """
     fields = declared(model)
@@ -57,9 +57,9 @@ def nearest(model: type[Section], key: str) -> list[str]:
 
 
 def unknown_settings(model: type[Section], key: str, value: Any) -> dict[str, str]:
-    """Return what is wrong with a key that does not exist, by dotted name.
+    """Return an error text for an unknown key, by dotted name.
 
-    value: what was given for it; the settings of an unknown section are taken one by one.
+    value: what was given for it; the settings of an unknown section are reported one by one.
     """
     if isinstance(value, Mapping) and value and not get_close_matches(key, sections(model), cutoff=ALIKE):
         return {
@@ -71,7 +71,7 @@ def unknown_settings(model: type[Section], key: str, value: Any) -> dict[str, st
 
 
 def suggestion(names: list[str]) -> str:
-    """Return the end of an error: which of `names` may have been meant."""
+    """Return the end of an error message: which of `names` may have been meant."""
     return f" (did you mean {either(names)}?)" if names else ""
 
 
@@ -86,7 +86,7 @@ def _last(name: str) -> str:
 
 
 def _alike(word: str, words: set[str]) -> list[str]:
-    """Return the word itself if it is among `words`, otherwise those spelt alike or abbreviated by it ("lr")."""
+    """Return the word itself if it is among `words`, otherwise similar ones, or those that it abbreviates ("lr")."""
     if word in words:
         return [word]
     spelt = get_close_matches(word, sorted(words), cutoff=ALIKE)

@@ -1,4 +1,4 @@
-"""Settings in words: as commented TOML that --settings takes, and as the page docs/settings.md."""
+"""Settings with their descriptions: as commented TOML that --settings takes, and as a page of the docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from newkinds.errors import UsageError
 from newkinds.settings.base import Section
 from newkinds.settings.names import ALL_HINT, declared, either, is_everyday, nearest, sections, suggestion
 
-WIDTH = 100  # of comment lines
+WIDTH = 100  # of comments
 _EVERYDAY = (
     "The settings you are most likely to change, with their defaults. `newkinds settings --all` shows every setting, "
     "`newkinds settings NAME` one or a section. --settings takes a file like this, with any of them; "
@@ -37,7 +37,7 @@ This page is made from the code by `make docs`: change a setting's words where t
 
 
 def shown(model: type[Section], name: str | None = None, every: bool = False) -> str:
-    """Return settings with what they do, their limits and their defaults, as TOML.
+    """Return settings with their descriptions, limits and defaults, as TOML.
 
     name: a setting ("discover.evenness", or "evenness" for all that are called so) or a section; None: the everyday
     ones, or with `every` all.
@@ -77,7 +77,7 @@ def _schemas(section: type[Section]) -> dict[str, dict[str, Any]]:
 
 
 def _called(model: type[Section], name: str) -> list[str]:
-    """Return the settings that a name means, or refuse it with the nearest ones."""
+    """Return the settings that a name means, or raise an error with suggestions."""
     fields = declared(model)
     found = [name] if name in fields else [key for key in fields if key.rpartition(".")[0] == name]
     found = found or [key for key in fields if key.rpartition(".")[2] == name]
@@ -87,7 +87,7 @@ def _called(model: type[Section], name: str) -> list[str]:
 
 
 def _toml(model: type[Section], names: Iterable[str]) -> str:
-    """Return settings as TOML with their words above them; those of no section come first."""
+    """Return settings as TOML with their descriptions above them; top-level ones come first."""
     fields, inner = declared(model), sections(model)
     parts, table = [], ""
     for name in names:

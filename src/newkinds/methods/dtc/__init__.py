@@ -1,4 +1,4 @@
-"""Deep transfer clustering, Algorithm 1: the unsorted pictures, f and a start, to kinds."""
+"""Deep transfer clustering (Algorithm 1), in its four variants."""
 
 from newkinds.methods.base import Method
 from newkinds.methods.dtc.algorithm import cluster, dtc

@@ -30,7 +30,7 @@ def dtc(problem: Problem) -> Solution:
     chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds)
     task = _task(problem, chosen)
     task.measure_start()
-    # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with an optimiser of its own.
+    # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with its own optimiser.
     rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate
     warmup = chosen.model_copy(update={"learning_rate": rate, "schedule": "constant"})
     problem.train(task, Phase("warmup", chosen.warmup_epochs, warmup), Phase("main", chosen.epochs, chosen))
@@ -49,7 +49,7 @@ def dtc(problem: Problem) -> Solution:
 
 
 def _task(problem: Problem, chosen: Discover) -> ClusteringTask:
-    """Return what the training loop runs: line 2, PCA into the bottleneck, k-means into the centres, first targets."""
+    """Return the task of the training loop: line 2, PCA for the bottleneck, k-means for the centres, first targets."""
     assert isinstance(chosen.alpha, float)
     first, seed, alpha = problem.settings.initialise, problem.settings.seed, chosen.alpha
     seen = averaged_features(
@@ -77,8 +77,8 @@ def cluster(
 ) -> Solution:
     """Sort the unsorted pictures into `kinds` kinds by Algorithm 1, starting from f; f itself is left as it is.
 
-    features: f's features of the unsorted pictures, if at hand. truth: for the log only. watch: gets
-    `discover.snapshots` states on the way.
+    features: f's features of the unsorted pictures, if already computed. truth: for the log only. watch: receives
+    `discover.snapshots` snapshots.
     """
     if features is None:
         features = extract_features(network, unsorted, progress=progress)

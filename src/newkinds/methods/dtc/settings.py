@@ -1,4 +1,4 @@
-"""The settings of deep transfer clustering, and what "auto" in them becomes."""
+"""The settings of deep transfer clustering, and the values of those that are "auto"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.settings import CoreSettings, Optimiser, PolicyName
 from newkinds.settings.base import EVERYDAY, AboveZero, LearningRate, Schedule
 
-# With K kinds, the mean over K in the consistency makes it K times as small, and p is K times as flat.
+# With K kinds, the consistency is K times as small, being a mean over K, and p is K times as flat.
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
 
 
@@ -176,7 +176,7 @@ class Discover(Optimiser):
 
 
 def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = None) -> Discover:
-    """Return the settings for `images` without "auto", but for what depends on K where that is not known."""
+    """Return the settings for `images` without "auto", except for what depends on K if that is not known."""
     name = suited_policy(settings.augmentation, images)
     values: dict[str, Any] = {"augmentation": name}
     if settings.first_view == "auto":

@@ -1,4 +1,4 @@
-"""Snapshots: states between the start and the end of Algorithm 1, kept for pictures of how it got there."""
+"""Snapshots of Algorithm 1 between its start and its end, for the figures and the page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from newkinds.methods.base import Snapshot
 from newkinds.networks import Model
 from newkinds.randomness import generator
 
-MOST = 5_000  # pictures that are looked at
+MOST = 5_000  # pictures in a snapshot
 
 
 class Snapshots:
-    """Takes a snapshot of some pictures at the start and after a few epochs, and hands it to `watch`."""
+    """Take snapshots of some pictures at the start and after a few epochs, and pass them to `watch`."""
 
     def __init__(
         self, watch: Callable[[Snapshot], None] | None, number: int, epochs: int, images: ImageSet, seed: int
@@ -30,7 +30,7 @@ class Snapshots:
         self.images = images
 
     def look(self, epoch: int, model: Model, targets: Tensor) -> None:
-        """Take one of the state after `epoch` epochs, if that is due."""
+        """Take a snapshot after `epoch` epochs, if one is due."""
         if self.watch is None or epoch not in self.due:
             return
         some = self.images.select(self.items)
@@ -41,5 +41,5 @@ class Snapshots:
 
 
 def due_epochs(number: int, epochs: int) -> frozenset[int]:
-    """Return after how many epochs to look, spread evenly over all: the start among them, and the last if it comes."""
+    """Return after which epochs to take a snapshot, evenly spaced: from the start to the last, if that is reached."""
     return frozenset(np.linspace(0, epochs, number).round().astype(int).tolist()) if number else frozenset()

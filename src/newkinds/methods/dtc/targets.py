@@ -1,9 +1,9 @@
-"""What makes q: the paper's Eq. 3, or targets whose kinds keep their size.
+"""The targets q: by the paper's Eq. 3, or such that kinds keep their size.
 
-Under Eq. 3 small kinds can lose a little at every update until nothing is left of them, and with many kinds p is so
+Under Eq. 3, small kinds can lose a little at every update until nothing is left of them, and with many kinds p is so
 flat that its square is no sharper than noise. Held targets are p to a power, scaled so that each kind has the mass it
-should have: between that of the start and an even share. Either can be made of p averaged over pictures that f finds
-alike, which outvotes what the network says of single ones.
+should have: between that of the start and an even share. Either can be made from p averaged over pictures that are
+similar under f, which outvotes errors on single pictures.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch import Tensor
 from newkinds.equations import target
 from newkinds.methods.dtc.settings import Discover
 
-ROUNDS = 50  # of scaling columns and rows in turn
-AT_ONCE = 4096  # pictures whose neighbours' p is held in memory together
+ROUNDS = 50  # of scaling columns and rows alternately
+AT_ONCE = 4096  # pictures whose neighbours' p is in memory at a time
 
 
 class Targets:
     """Make q from p, as the settings say.
 
-    labels: int64 (N,), the kinds of the start, whose sizes held targets are tied to. neighbours: int64 (N, n), the
+    labels: int64 (N,), of the start, whose kind sizes held targets are tied to. neighbours: int64 (N, n), the
     pictures nearest to each, over which p is averaged first; None: p as it is.
     """
 
@@ -52,8 +52,8 @@ class Targets:
 def held_target(p: Tensor, mass: Tensor, power: float) -> Tensor:
     """Return q(k|i) ~ p(k|i)^power w_k, with w such that kind k has `mass[k]` in all.
 
-    p: float (N, K), rows sum to 1. mass: (K,), >= 0, its sum is N. The scaling is Sinkhorn's: columns to their mass,
-    rows to 1, in turn, in logarithms, so that a power of a small p does not vanish.
+    p: float (N, K), rows sum to 1. mass: (K,), >= 0, its sum is N. The scaling is Sinkhorn's: columns to their mass
+    and rows to 1, alternately, in logarithms, so that a power of a small p does not underflow.
 
     Returns the dtype of p, (N, K), in [0, 1]; rows sum to 1, columns to the mass up to what 50 rounds leave.
     """

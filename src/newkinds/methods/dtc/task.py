@@ -33,8 +33,8 @@ from newkinds.training import Phase, Record, Task
 class ClusteringTask(Task):
     """Train f, the bottleneck and the centres on the unsorted pictures (Algorithm 1, lines 3 to 12).
 
-    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: gets a few
-    snapshots. neighbours: int64 (N, n), pictures that f finds alike, over which p is averaged for q; None: p as it is.
+    truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: receives
+    snapshots. neighbours: int64 (N, n), pictures similar under f, over which p is averaged for q; None: p as it is.
     """
 
     stage = "discover"
@@ -67,21 +67,21 @@ class ClusteringTask(Task):
         self.truth = truth
         make_targets = Targets(settings, start.labels, len(start.centres), neighbours)
         self.variant = VARIANTS[settings.variant](make_targets, settings.beta)
-        self.views = self.variant.views + settings.mixed  # inputs that each picture gives
+        self.views = self.variant.views + settings.mixed  # inputs per picture
         self.how = policy(settings.augmentation, unsorted.size)
         self.targets = make_targets(torch.from_numpy(start.probabilities))  # q
         self.start_labels = start.labels
         self.labels = start.labels
         self.seen = torch.from_numpy(start.probabilities).clone()  # p of each first view in this epoch's steps
-        self.named = start.labels.copy()  # what its last view was named in them
-        self.calm = 0  # epochs in a row that hardly changed an assignment
+        self.named = start.labels.copy()  # the label of each last view in them
+        self.calm = 0  # consecutive epochs in which hardly an assignment changed
         self.best = BestState(settings.guard != "off")
         self.epoch, self.monitor = -1, math.nan  # of the last epoch that ended
         epochs = settings.warmup_epochs + settings.epochs
         self.snapshots = Snapshots(watch, settings.snapshots, epochs, unsorted, seed)
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
-        """Give f and the centres learning rates of their own beside the bottleneck's."""
+        """Give f, the bottleneck and the centres separate learning rates."""
         rate = optimiser.learning_rate
         return [
             {"params": list(self.model.network.parameters()), "lr": rate * self.settings.backbone_rate},
@@ -90,9 +90,9 @@ class ClusteringTask(Task):
         ]
 
     def set_mode(self) -> None:
-        """Train with batch norm as in evaluation, unless the settings say otherwise.
+        """Put the module into train mode, but with `batch_norm = "frozen"` batch norm into eval mode.
 
-        Otherwise a step sees other features than the targets were made from: those of its batch's statistics.
+        In train mode a step sees other features than the targets were made from: those of its batch's statistics.
         """
         self.module.train()
         if self.settings.batch_norm == "frozen":
@@ -101,9 +101,9 @@ class ClusteringTask(Task):
                     layer.eval()
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:
-        """Return the variant's views of some pictures, one below the other: they share batch statistics.
+        """Return the variant's views of some pictures, one view after the other: they share batch statistics.
 
-        The last one, where pictures are mixed, has each laid over another.
+        With mixup, the last one is each picture mixed with another.
         """
         pixels = self.images.pixels[items]
         views = [self._view(pixels, items, epoch, view) for view in range(self.variant.views)]
@@ -122,12 +122,12 @@ class ClusteringTask(Task):
         return augment(to_device(pixels, device), items, how, seed=self.seed, epoch=epoch, view=view)
 
     def _mixed_with(self, items: NDArray[np.int64], epoch: int) -> tuple[NDArray[np.int64], Tensor]:
-        """Return which picture each is laid over, and its own share (B,), at least half."""
+        """Return which picture each is mixed with, and its own share (B,), at least half."""
         random = uniforms(self.seed, "mixed", epoch, items, 2)
         return (random[:, 0] * len(self.images)).astype(np.int64), torch.from_numpy((1 + random[:, 1]) / 2)
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return Eq. 6 for a batch, and its two terms; where pictures are mixed, its mean with their divergence."""
+        """Return Eq. 6 for a batch, and its two terms; with mixup, its mean with the divergence of mixed pictures."""
         if not self.settings.mixed:
             return self._eq6(outputs, items, epoch)
         of_views, of_mixed = outputs[: -len(items)], outputs[-len(items) :]
@@ -150,15 +150,15 @@ class ClusteringTask(Task):
         return losses if found.consistency is None else {**losses, "consistency": found.consistency}
 
     def _omega(self, epoch: int) -> float:
-        """Return the weight of the consistency; epochs are counted from the warm-up's first or the main loop's."""
+        """Return the weight of the consistency; epochs count from the start of the warm-up or of the main loop."""
         since = epoch - (self.settings.warmup_epochs if self.settings.ramp_from == "main" else 0)
         return omega(since, self.settings.ramp_epochs, self.consistency) if since >= 0 else 0.0
 
     def epoch_done(self, phase: Phase, epoch: int, last_of_phase: bool) -> Record:
-        """Update q when it is due (Algorithm 1, lines 7 and 11) and log how the clustering fares."""
+        """Update q when it is due (Algorithm 1, lines 7 and 11) and log the monitor's measures."""
         from_steps = self.settings.p_from == "steps"
         p = self.seen if from_steps else self.predict()
-        # A view beside the picture; where steps saw one view only, what the epoch before made of the picture.
+        # A view against the picture; if steps saw one view only, the previous epoch's labels.
         record = self._measure(p, self.labels if from_steps and self.variant.views == 1 else self.named)
         self.calm = self.calm + 1 if phase.name == "main" and record["changed"] <= self.settings.settled else 0
         self.labels = p.argmax(dim=1).numpy()
@@ -173,9 +173,9 @@ class ClusteringTask(Task):
         return record
 
     def _measure(self, p: Tensor, other: NDArray[np.int64]) -> Record:
-        """Return what can be said about p (N, K) without the truth, and ACC where that is known.
+        """Return measures of p (N, K) that need no truth, and ACC where that is known.
 
-        other: int64 (N,), the names of the same pictures, seen in another way.
+        other: int64 (N,), labels of other views of the same pictures.
         """
         labels, kinds = p.argmax(dim=1).numpy(), p.shape[1]
         record: Record = {
@@ -191,7 +191,7 @@ class ClusteringTask(Task):
         return record
 
     def measure_start(self) -> None:
-        """Offer the state before any training to the guard: what comes later has to be better than that."""
+        """Offer the state before training to the guard: later states have to be better."""
         self.snapshots.look(0, self.model, self.targets)
         if self.settings.guard == "off":
             return
@@ -200,9 +200,9 @@ class ClusteringTask(Task):
         self.best.offer(self.model, -1, self.monitor)
 
     def choose(self) -> tuple[Choice, Model | None]:
-        """Put the weights of the best state back if the last one is clearly worse by its sign, and say which it is.
+        """Restore the weights of the best state if the last is clearly worse by the monitor, and say which was kept.
 
-        Returns the choice, and the last state where it was not the one kept.
+        Returns the choice, and the last state if it was not the one kept.
         """
         last, best = self.monitor, self.best
         if self.settings.guard == "off":
@@ -233,13 +233,13 @@ class ClusteringTask(Task):
         return augment(pixels, items, self.how, seed=self.seed, epoch=0, view=self.variant.views)
 
     def state(self) -> dict[str, Tensor]:
-        """Return q, the last assignments, and what the variant and the guard keep."""
+        """Return q, the last assignments, and the state of the variant and of the guard."""
         own = {"targets": self.targets, "labels": torch.from_numpy(self.labels), "calm": torch.tensor(self.calm)}
         own |= {f"variant.{name}": value for name, value in self.variant.state().items()}
         return own | {f"best.{name}": value for name, value in self.best.state().items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         self.targets, self.labels, self.calm = state["targets"], state["labels"].numpy(), int(state["calm"])
         for prefix, owner in (("variant.", self.variant), ("best.", self.best)):
             owner.load_state({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})

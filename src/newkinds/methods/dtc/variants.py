@@ -1,4 +1,4 @@
-"""The variants of transfer clustering: each answers what p' is and what makes q."""
+"""The four variants of deep transfer clustering: each defines p' and how q is made."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from newkinds.equations import corrected, ensemble, target
 class Variant:
     """DTC-Baseline: no p', and q from the current p.
 
-    make_targets: what makes q (N, K) from p (N, K), Eq. 3 or another. beta: the momentum of the ensembles (Eq. 4).
+    make_targets: from p (N, K) to q (N, K), Eq. 3 or another. beta: the momentum of the ensembles (Eq. 4).
     """
 
-    views = 1  # how many views of a picture a step looks at
+    views = 1  # of each picture in a step
 
     def __init__(self, make_targets: Callable[[Tensor], Tensor] = target, beta: float = 0.6) -> None:
         self.make_targets = make_targets
@@ -30,9 +30,9 @@ class Variant:
         return log_p, None
 
     def epoch_done(self, p: Tensor, seen: Tensor) -> None:
-        """Take note of p (N, K) of all pictures at the end of an epoch.
+        """Record p (N, K) of all pictures at the end of an epoch.
 
-        seen: (N, K), what the epoch's steps said about each picture's first view.
+        seen: (N, K), what the epoch's steps predicted for each picture's first view.
         """
 
     def targets(self, p: Tensor) -> Tensor:
@@ -40,11 +40,11 @@ class Variant:
         return self.make_targets(p)
 
     def state(self) -> dict[str, Tensor]:
-        """Return what the variant must get back to go on."""
+        """Return the state for a checkpoint."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
 
 
 class Pi(Variant):
@@ -59,7 +59,7 @@ class Pi(Variant):
 
 
 class _Ensemble(Variant):
-    """A variant that keeps the moving average of all epochs' predictions."""
+    """A variant that keeps a moving average of all epochs' predictions."""
 
     def __init__(self, make_targets: Callable[[Tensor], Tensor] = target, beta: float = 0.6) -> None:
         super().__init__(make_targets, beta)
@@ -67,13 +67,13 @@ class _Ensemble(Variant):
         self.epochs = 0  # t
 
     def add(self, p: Tensor) -> None:
-        """Put the predictions of one more epoch, p (N, K), into the average."""
+        """Add the predictions of another epoch, p (N, K), to the average."""
         previous = torch.zeros_like(p) if self.average is None else self.average
         self.average = ensemble(previous, p, self.beta)
         self.epochs += 1
 
     def mean(self) -> Tensor | None:
-        """Return the average freed of its start at zero (Eq. 5), or None before the first epoch has ended."""
+        """Return the bias-corrected average (Eq. 5), or None before the first epoch has ended."""
         return None if self.average is None else corrected(self.average, self.beta, self.epochs)
 
     def state(self) -> dict[str, Tensor]:
@@ -81,15 +81,15 @@ class _Ensemble(Variant):
         return {} if self.average is None else {"average": self.average, "epochs": torch.tensor(self.epochs)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take the average back."""
+        """Restore the average."""
         if state:
             self.average, self.epochs = state["average"], int(state["epochs"])
 
 
 class TE(_Ensemble):
-    """DTC-TE: p' is the ensemble of what earlier epochs said about augmented pictures, while they trained.
+    """DTC-TE: p' is the ensemble of the predictions for augmented pictures in earlier epochs' steps.
 
-    In the first epoch there is none yet, and so no consistency term.
+    In the first epoch there is none yet, and therefore no consistency term.
     """
 
     def other(self, log_p: Tensor, items: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -98,7 +98,7 @@ class TE(_Ensemble):
         return log_p, None if mean is None else mean[items].to(log_p)
 
     def epoch_done(self, p: Tensor, seen: Tensor) -> None:
-        """Put what this epoch's steps said into the ensemble."""
+        """Add the predictions of this epoch's steps to the ensemble."""
         self.add(seen)
 
 
@@ -106,7 +106,7 @@ class TEP(_Ensemble):
     """DTC-TEP: q is made from the ensemble of the unaugmented predictions after each epoch; no p'."""
 
     def epoch_done(self, p: Tensor, seen: Tensor) -> None:
-        """Put p into the ensemble."""
+        """Add p to the ensemble."""
         self.add(p)
 
     def targets(self, p: Tensor) -> Tensor:

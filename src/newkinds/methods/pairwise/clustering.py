@@ -1,4 +1,4 @@
-"""Clustering by KCL and MCL: a network learns kinds from a similarity network's answers."""
+"""Clustering by KCL and MCL: a network learns kinds from the predictions of a similarity network."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def mcl_loss(log_p: Tensor, same: Tensor) -> Tensor:
 def _log_of_rest(log_p: Tensor) -> Tensor:
     """Return log(1 - p) of log p, float (B, K).
 
-    1 - p of the most probable kind is the sum of all others: it may be too small to be seen beside 1.
+    1 - p of the most probable kind is computed as the sum of all others: it may be too small to survive a subtraction.
     """
     top = log_p.argmax(dim=1, keepdim=True)
     of_top = log_p.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
@@ -73,7 +73,7 @@ def _log_of_rest(log_p: Tensor) -> Tensor:
 
 
 class TaughtNetwork(nn.Module):
-    """The clustering network beside the similarity network that teaches it; only the first learns."""
+    """The clustering network with its teacher, the similarity network; only the former is trained."""
 
     def __init__(self, student: Model, teacher: SimilarityNetwork) -> None:
         super().__init__()
@@ -81,15 +81,15 @@ class TaughtNetwork(nn.Module):
         self.teacher = teacher.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return log p(k|i) and, right of it, the teacher's features: (B, K + n)."""
+        """Return log p(k|i) and the teacher's features, concatenated: (B, K + n)."""
         return torch.cat([self.student(x), self.teacher(x)], dim=1)
 
 
 class PairsTask(ViewsTask):
     """Learn kinds from the answers "same" and "different" to all ordered pairs of a batch.
 
-    Both networks see the same augmented views. Both are in train mode: the teacher answers by the statistics of the
-    batch, as published. Its running statistics drift meanwhile, but nothing reads them.
+    Both networks see the same augmented views. Both are in train mode: the teacher uses the statistics of the batch, as
+    published. Its running statistics drift, but nothing reads them.
 
     truth: int64 (N,), -1 where not known, or None; used for the log only, never for training.
     """
@@ -106,15 +106,15 @@ class PairsTask(ViewsTask):
         self.loss = loss
         self.truth = problem.truth
         self.batch_size = chosen.batch_size
-        self.labels = np.full(len(self.names), -1, dtype=np.int64)  # what the last epoch's steps named the pictures
+        self.labels = np.full(len(self.names), -1, dtype=np.int64)  # of the last epoch's steps
         self.named = self.labels.copy()  # and this epoch's
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
-        """Move the weights of the clustering network only."""
+        """Train the weights of the clustering network only."""
         return [{"params": list(self.student.parameters()), "lr": optimiser.learning_rate}]
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the loss by the teacher's answers, and the share of pairs that it takes for the same."""
+        """Return the loss by the teacher's answers, and the share of pairs that it calls the same."""
         kinds = self.student.kinds
         log_p, features = outputs[:, :kinds], outputs[:, kinds:].detach()
         self.named[items] = log_p.detach().argmax(dim=1).cpu().numpy()
@@ -138,12 +138,12 @@ class PairsTask(ViewsTask):
         return {"labels": torch.from_numpy(self.labels)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take the last epoch's assignments back."""
+        """Restore the last epoch's assignments."""
         self.labels = state["labels"].numpy()
 
 
 def _clustered(problem: Problem, stage: str, loss: PairLoss) -> Solution:
-    """Train the similarity network, then the clustering network, and return what the latter says."""
+    """Train the similarity network, then the clustering network, and return the latter's solution."""
     problem.check_kinds()
     settings, chosen = problem.settings, problem.settings.section(Pairs)
     teacher = similarity_network(problem)
@@ -176,7 +176,7 @@ def large_kinds(labels: NDArray[np.int64], kinds: int, least: float) -> NDArray[
 def _without_small_kinds(model: Model, problem: Problem) -> Model:
     """Return the network without the kinds that hold too few of the unsorted pictures.
 
-    A softmax over the logits that are left is p of the kinds that are left, made to sum to 1 again.
+    A softmax over the remaining logits is p of the remaining kinds, renormalised.
     """
     least = problem.settings.section(Pairs).least
     labels = apply(model, problem.unsorted).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""The settings of KCL and MCL: of the similarity network, and of clustering by its answers."""
+"""The settings of KCL and MCL: of the similarity network, and of clustering by its predictions."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def resolve(settings: CoreSettings, known: ImageSet) -> Mapping[str, Any]:
 
 
 def finds_kinds(settings: CoreSettings, pictures: int) -> int | None:
-    """Return how many kinds to begin with where small ones are dropped, the papers' way of finding their number."""
+    """Return how many kinds to begin with if small ones are dropped, the papers' way of finding their number."""
     chosen = settings.section(Pairs)
     return min(chosen.most, pictures // 2) if chosen.unknown == "drop" else None

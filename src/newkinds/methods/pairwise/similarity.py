@@ -1,4 +1,4 @@
-"""The similarity network of KCL and MCL: it learns on the known kinds whether two pictures are of one kind."""
+"""The similarity network of KCL and MCL: trained on the known kinds to say whether two pictures are of one kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from newkinds.randomness import generator, seeded_torch
 from newkinds.training import Phase
 
 EPSILON = 1e-5  # in batch norm, torch's own
-ROWS = 8  # pictures that are compared with all of a batch at once: small pieces of memory are used again
+ROWS = 8  # pictures compared with the whole batch at a time: small blocks of memory are reused
 
 
 class PairHead(nn.Module):
@@ -31,7 +31,7 @@ class PairHead(nn.Module):
     The first layer is a sum, W [z_i, z_j] = a_i + c_j. Over all pairs the mean of that is mean(a) + mean(c) and its
     variance var(a) + var(c): so batch norm needs the B pictures only, and the pairs are not written out before the
     ReLU, which takes a tenth of the time. The norm is always by the batch at hand, as the published network is never
-    put into eval mode; it has no running statistics, and the layer before it no bias, which it would take away again.
+    put into eval mode; it has no running statistics, and the layer before it no bias, which it would cancel.
     """
 
     def __init__(self, width: int) -> None:
@@ -55,8 +55,8 @@ class PairHead(nn.Module):
 class SimilarityNetwork(nn.Module):
     """A backbone and the head that compares its features.
 
-    Of several processes each has the features of its own pictures only. So `forward` returns features, and the head is
-    for those of the whole batch.
+    With several processes, each has the features of its own pictures only. So `forward` returns features, and the head
+    is applied to those of the whole batch.
     """
 
     def __init__(self, network: Network, seed: int) -> None:
@@ -78,7 +78,7 @@ class SimilarityNetwork(nn.Module):
 
 
 class SimilarityTask(ViewsTask):
-    """Cross-entropy of same and different over all ordered pairs of a batch, a picture with itself among them.
+    """Cross-entropy of same and different over all ordered pairs of a batch, including each picture with itself.
 
     A batch has `each` pictures of `episode_kinds` kinds: of fewer kinds if there are no more, and of a kind that has
     fewer pictures, all of them.
@@ -96,11 +96,11 @@ class SimilarityTask(ViewsTask):
         self.batch_size = settings.episode_kinds * settings.each
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Cut random orders of all kinds into batches, as often as it takes to see about all pictures once."""
+        """Cut random orders of all kinds into batches, until about as many pictures as there are have been drawn."""
         present = np.unique(self.labels)
         members = {kind: np.flatnonzero(self.labels == kind) for kind in present}
         rounds = max(1, round(len(self.labels) / len(present) / self.settings.each))
-        # None is left with a single kind.
+        # None has a single kind.
         n_batches = min(math.ceil(len(present) / self.settings.episode_kinds), len(present) // 2)
         found = []
         for number in range(rounds):
@@ -111,7 +111,7 @@ class SimilarityTask(ViewsTask):
         return found
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
-        """Return the cross-entropy, and the shares of equal and of different pairs that are told right."""
+        """Return the cross-entropy, and the accuracies on equal and on different pairs."""
         labels = to_device(self.labels[items], outputs.device)
         same = labels[:, None] == labels
         logits: Tensor = self.head(outputs)
@@ -140,7 +140,7 @@ def learn_similarity(problem: KnownProblem) -> Tensors:
 
 
 def _checked_labels(known: ImageSet) -> NDArray[np.int64]:
-    """Return the labels of the known pictures, unless they have no two kinds or no two pictures of one kind."""
+    """Return the labels of the known pictures, or refuse fewer than two kinds, or two pictures of one kind."""
     assert known.labels is not None
     counts = np.bincount(known.labels, minlength=2)
     if np.count_nonzero(counts) < 2 or counts.max() < 2:

@@ -1,4 +1,4 @@
-// The map at earlier moments: a slider, and points that move from one to the next.
+// The map at earlier snapshots: a slider, and points that move from one to the next.
 (() => {
   const { data, element, map, colouring } = newkinds;
   const { frames, points } = data;

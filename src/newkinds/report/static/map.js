@@ -73,7 +73,7 @@ newkinds.map = (() => {
     redraw();
   }
 
-  // What can be seen and chosen: at an earlier moment some points only, and of a highlighted group those in it.
+  // What can be seen and chosen: at an earlier snapshot only some points, and of a highlighted group those in it.
   const everything = Array.from({ length: n }, (_, i) => i);
   const present = () => state.shown || everything;
   const alight = (i) => state.kind < 0 || now.of[i] === state.kind;

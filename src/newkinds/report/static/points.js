@@ -41,7 +41,7 @@ newkinds.colouring = (() => {
     made[mode] = made[mode] || make[mode]();
     Object.assign(now, made[mode], { mode });
   }
-  // At an earlier moment pictures were in other kinds; null: as they are now.
+  // At an earlier snapshot pictures were in other kinds; null: as they are now.
   function during(which, found) {
     made.kind = made.kind || make.kind();
     made.kind.of = points.kind.slice();

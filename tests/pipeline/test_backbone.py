@@ -1,4 +1,4 @@
-"""Runs with an f that is given, trained already; and that nothing but the user's word has one imported."""
+"""Runs with a pretrained f; and only a network that the user names is imported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from newkinds.errors import DataError, UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.networks import build_network
 from newkinds.networks.files import network_to_bytes, read_network
-from newkinds.networks.sources import given_network, largest_side, open_given
+from newkinds.pipeline.backbone import largest_side, open_pretrained, pretrained_network
 from newkinds.presets import combine
 from pictures import write_pictures
 
@@ -240,8 +240,8 @@ def test_from_the_shell(photos: Path, module: Path, tmp_path: Path) -> None:
 
 
 def test_pictures_are_decoded_to_what_the_network_takes(module: Path, tmp_path: Path) -> None:
-    foreign = open_given(Settings(network=NAME), None)
-    assert open_given(Settings(network="resnet18"), None) is None
+    foreign = open_pretrained(Settings(network=NAME), None)
+    assert open_pretrained(Settings(network="resnet18"), None) is None
     assert largest_side(combine(None, {"images.largest": 8}), foreign) == 16
     assert largest_side(combine(None, {"images.largest": 8, "network_size": 12}), foreign) == 12
     assert largest_side(Settings(), foreign) == 64
@@ -257,7 +257,7 @@ def test_pictures_are_decoded_to_what_the_network_takes(module: Path, tmp_path: 
 
 def test_grey_pictures_and_other_sizes(module: Path) -> None:
     settings = Settings(network=NAME, network_size=12)
-    network = given_network(settings, known(channels=1, size=10), None, open_given(settings, None))
+    network = pretrained_network(settings, known(channels=1, size=10), None, open_pretrained(settings, None))
     assert network is not None
     assert (network.channels, network.size, network.network_size) == (1, 10, 12)
 
@@ -265,7 +265,7 @@ def test_grey_pictures_and_other_sizes(module: Path) -> None:
 def test_embeddings_need_no_network(module: Path) -> None:
     settings = Settings(network=NAME)
     with pytest.raises(UsageError, match="does not take ready-made embeddings"):
-        given_network(settings, known(embeddings=True), None, open_given(settings, None))
+        pretrained_network(settings, known(embeddings=True), None, open_pretrained(settings, None))
 
 
 @pytest.mark.parametrize("name", [NAME, "vgg6-5-1-slim"])
@@ -276,7 +276,7 @@ def test_a_plain_state_dict_of_the_network_named(name: str, module: Path, tmp_pa
     state = {key: (value + 1).contiguous() for key, value in inner.state_dict().items()}
     file.write_bytes(safetensors.torch.save(state))
     settings = Settings(network=name)
-    network = given_network(settings, known(), file, open_given(settings, file))
+    network = pretrained_network(settings, known(), file, open_pretrained(settings, file))
     assert network is not None
     inner = network.backbone.module if name == NAME else network.backbone
     assert all(torch.equal(state[key], value) for key, value in inner.state_dict().items())
@@ -284,18 +284,18 @@ def test_a_plain_state_dict_of_the_network_named(name: str, module: Path, tmp_pa
     expected = known().pixels.mean(axis=(0, 2, 3)) / 255 if name != NAME else np.full(3, 0.5)
     assert network.mean.flatten().numpy() == pytest.approx(expected, rel=1e-5)
     with pytest.raises(DataError, match="newkinds did not write it") as caught:
-        given_network(Settings(), known(), file, None)
+        pretrained_network(Settings(), known(), file, None)
     assert "--network" in caught.value.hint
     with pytest.raises(DataError, match="do not fit the network 'vgg6-4-2-slim'"):
-        given_network(Settings(network="vgg6-4-2-slim"), known(), file, None)
+        pretrained_network(Settings(network="vgg6-4-2-slim"), known(), file, None)
 
 
 def test_own_files_bring_their_network(module: Path, tmp_path: Path) -> None:
     file = tmp_path / "network.safetensors"
     file.write_bytes(network_to_bytes(build_network("vgg6-5-1-slim", 3, 8, seed=1, network_size=16)))
-    network = given_network(Settings(), known(), file, None)
+    network = pretrained_network(Settings(), known(), file, None)
     assert network is not None
     assert (network.name, network.network_size) == ("vgg6-5-1-slim", 16)
     with pytest.raises(UsageError, match="is of the network 'vgg6-5-1-slim', not 'resnet18'"):
-        given_network(Settings(network="resnet18"), known(), file, None)
-    assert given_network(Settings(), known(), None, None) is None
+        pretrained_network(Settings(network="resnet18"), known(), file, None)
+    assert pretrained_network(Settings(), known(), None, None) is None
