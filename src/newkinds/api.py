@@ -13,12 +13,13 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, Source, open_images, open_pair
+from newkinds.images import Scan, Source, open_images, open_pair, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.registry import AUXILIARIES
+from newkinds.methods.registry import AUXILIARIES, METHODS
 from newkinds.networks.foreign import Foreign
 from newkinds.pipeline.backbone import largest_side, open_pretrained
+from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
@@ -62,6 +63,7 @@ def discover(
     page: bool = True,
     model: bool = True,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -77,7 +79,8 @@ def discover(
         kinds: the number of new kinds, or "auto" to estimate it.
         method: a name from `newkinds methods`; default "dtc".
         variant: of dtc: "baseline", "pi", "te" or "tep".
-        network: f: a name from `newkinds networks`, or `timm:NAME` or `module:function`, which are trained already.
+        network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
+            already.
         seed: what all randomness is derived from; default 0.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
@@ -90,13 +93,15 @@ def discover(
         page: whether to make the report.
         model: whether to keep what `predict` needs.
         device: where to compute, such as "cuda" or "cpu"; default: the best there is.
+        offline: whether no weights of networks may be fetched.
         progress: what shows how far it is. None: bars in a terminal, a line in a notebook, nothing elsewhere;
             `Progress("quiet")`: warnings only.
     """
     given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, automatic(progress), auxiliary)
+    say = automatic(progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, say, auxiliary)
     return pipeline.result(page=page, model=model)
 
 
@@ -111,6 +116,7 @@ def pretrain(
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Train f on the known kinds alone and return the file of its weights, which `discover` takes as `weights`.
@@ -118,7 +124,8 @@ def pretrain(
     The same call again continues an interrupted training.
 
     Args:
-        known, network, seed, preset, settings, data, device, progress: as in `discover`.
+        known, seed, preset, settings, data, device, offline, progress: as in `discover`.
+        network: as in `discover`; "auto" is one that has learnt nothing yet.
         out: the run folder.
         weights: an f to go on from, such as one of fewer kinds.
     """
@@ -126,8 +133,9 @@ def pretrain(
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
-    images = _known(known, out, chosen, file, data, say)
-    return pretrain_run(images, Path(out), chosen, file, say, device)
+    foreign = open_pretrained(chosen, file, offline)  # "auto" stays: here a network is to be trained
+    images = _known(known, out, chosen, foreign, data, say)
+    return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
 
 
 def prepare(
@@ -139,6 +147,7 @@ def prepare(
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     data: str | Path | None = None,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Train an auxiliary network of a method on the known kinds and return its file, for `discover(auxiliary=...)`.
@@ -148,13 +157,14 @@ def prepare(
     Args:
         name: of the network: "similarity" for kcl and mcl, "centroids" for centroid-networks.
         out: the run folder.
-        known, weights, settings, data, device, progress: as in `discover`.
+        known, weights, settings, data, device, offline, progress: as in `discover`.
     """
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
     chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
-    images = _known(known, out, chosen, file, data, say)
-    return auxiliary_run(images, Path(out), name, chosen, file, say, device)
+    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    images = _known(known, out, chosen, foreign, data, say)
+    return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
 
 
 def count(
@@ -169,18 +179,19 @@ def count(
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, network, seed, weights, data, preset, settings, device, progress: as in `discover`.
+        known, unsorted, network, seed, weights, data, preset, settings, device, offline, progress: as in `discover`.
     """
     given = {"kinds": "auto", "network": network, "seed": seed}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, automatic(progress))
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))
     try:
         return pipeline.count(pipeline.network())
     finally:
@@ -287,12 +298,17 @@ def _pipeline(
     weights: str | PathLike[str] | None,
     data: str | Path | None,
     device: str | None,
+    offline: bool,
     progress: Progress,
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     file = None if weights is None else Path(weights)
-    foreign = open_pretrained(settings, file)
+    known = opened_once(known, labelled=True)
+    if METHODS[settings.method].takes_features(settings):
+        settings, foreign = choose_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
+    else:
+        foreign = open_pretrained(settings, file, offline)
     shape = _shape(settings, foreign, progress)
     pair = open_pair(
         named(known, labelled=True, data=data, **shape) or known,
@@ -318,13 +334,13 @@ def _known(
     source: Source,
     out: str | Path,
     settings: CoreSettings,
-    weights: Path | None,
+    foreign: Foreign | None,
     data: str | Path | None,
     say: Progress,
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
     RunFolder.check_writable(Path(out))
-    shape = _shape(settings, open_pretrained(settings, weights), say)
+    shape = _shape(settings, foreign, say)
     images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
     say.say(f"{_summary(images)} of {len(images.classes)} kinds")
     return images

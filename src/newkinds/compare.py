@@ -25,6 +25,7 @@ from newkinds.memory import PeakMemory
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
+from newkinds.pipeline.choice import choose_backbone
 from newkinds.presets import combine
 from newkinds.progress import QUIET, Progress, automatic
 from newkinds.report import write_report
@@ -84,6 +85,7 @@ def compare(
     jobs: int = 1,
     backend: str = "loky",
     device: str | None = None,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
     """Sort the unsorted pictures by several methods, each with several seeds, on one f.
@@ -96,34 +98,38 @@ def compare(
         seeds: how many, from 0; f and the auxiliary networks are trained with the settings' seed.
         jobs: how many runs at once.
         backend: the joblib backend that runs them: "loky", "threading", "dask" or "ray".
-        known, unsorted, kinds, truth, weights, data, settings, device, progress: as in `discover`.
+        known, unsorted, kinds, truth, weights, data, settings, device, offline, progress: as in `discover`.
     """
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
-    on_known: dict[str, Any] = {"settings": chosen, "data": data, "device": device, "progress": progress}
-    first = folder / F
+    first, asked = folder / F, chosen.network
+    on_features = [name for name in methods if METHODS[name].takes_features(chosen)]
+    if on_features or chosen.kinds == "auto":
+        begun = [one for one in (first, *(folder / f"{name}-0" for name in on_features)) if one.exists()]
+        file, out = None if weights is None else Path(weights), begun[0] if begun else first
+        chosen, _ = choose_backbone(chosen, known, file, out=out, offline=offline, progress=progress)
+    computing: dict[str, Any] = {"data": data, "device": device, "offline": offline}
+    on_known: dict[str, Any] = {"settings": chosen, "progress": progress, **computing}
     if chosen.kinds == "auto":
         with _measured(first):
             counted = api.count(known, unsorted, out=first, weights=weights, **on_known)
         chosen = chosen.with_changes({"kinds": max(2, counted["k"])})
         weights = weights or first / names.NETWORK
-    elif (
-        weights is None
-        and not is_foreign(chosen.network)
-        and any(METHODS[name].takes_features(chosen) for name in methods)
-    ):
+    elif weights is None and not is_foreign(chosen.network) and on_features:
         with _measured(first):
             weights = api.pretrain(known, out=first, **on_known)
     auxiliary = {}
     for name in _auxiliaries(methods):
         with _measured(folder / name):
             auxiliary[name] = api.prepare(known, name, out=folder / name, weights=weights, **on_known)
-    options = {"truth": truth, "data": data, "device": device, "auxiliary": auxiliary}
+    options = {"truth": truth, "auxiliary": auxiliary, **computing}
+    others = chosen.with_changes({"network": asked})  # for methods on pixels
+    settings_of = {name: chosen if name in on_features else others for name in methods}
     calls = [
-        (known, unsorted, folder / f"{name}-{seed}", name, seed, chosen, weights, options)
+        (known, unsorted, folder / f"{name}-{seed}", name, seed, settings_of[name], weights, options)
         for seed in range(seeds)
         for name in methods
     ]

@@ -52,3 +52,9 @@ def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
     close = get_close_matches(name, valid, n=1)
     meant = f"Did you mean {close[0]!r}? " if close else ""
     return UsageError(f"Unknown {what} {name!r}.", hint=f"{meant}Valid: {', '.join(valid)}.")
+
+
+def told(error: Exception) -> str:
+    """Return what somebody else's error says, on one line: its class and the first of its words."""
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"{type(error).__name__}: {text[:300]}"

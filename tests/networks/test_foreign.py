@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from torch import Tensor
 from models import student
 from newkinds.errors import DataError, UsageError
 from newkinds.methods.registry import HEADS
-from newkinds.networks import FOREIGN, Network, build_network, is_foreign, open_foreign
+from newkinds.networks import Network, build_network, is_foreign, open_foreign
 from newkinds.networks.files import (
     load_plain,
     model_from_bytes,
@@ -48,13 +46,35 @@ def saved(state: dict[str, Tensor]) -> bytes:
 # Names
 
 
-@pytest.mark.parametrize("name", ["timm:resnet18", "timm:vit_base_patch16_224.augreg-in21k", "nets:build", "a.b_2:c"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "timm:resnet18",
+        "timm:vit_base_patch16_224.augreg-in21k",
+        "nets:build",
+        "a.b_2:c",
+        "efficientnet-lite0",
+        "nets/my net.onnx",
+    ],
+)
 def test_names_from_elsewhere(name: str) -> None:
     assert is_foreign(name)
 
 
 NO_NAMES = ["resnet18", "auto", ":f", "m:", "m:f()", "m:f.g", "a..b:c", "os:system('ls')", "../m:f", "1m:f", "m:1f"]
-NO_NAMES += ["m:f\n", " m:f", "", "timm:", "timm:hf-hub:me/evil", "timm:local-dir:/tmp", "timm:a/b", "timm:réseau"]
+NO_NAMES += [
+    "efficientnet-lite9",
+    "onnx",
+    "a\n.onnx",
+    "m:f\n",
+    " m:f",
+    "",
+    "timm:",
+    "timm:hf-hub:me/evil",
+    "timm:local-dir:/tmp",
+    "timm:a/b",
+    "timm:réseau",
+]
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
@@ -324,76 +344,3 @@ def test_a_plain_state_dict_must_match() -> None:
     with pytest.raises(DataError, match=r"1 of the keys is not finite: norm\.bias"):
         load_plain(network, safetensors.torch.save(state), "my.safetensors")
     assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
-
-
-# timm
-
-
-@pytest.fixture
-def fake_timm(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
-    """Put a module in timm's place, and return what it is asked to create."""
-    asked: list[tuple[str, dict[str, Any]]] = []
-
-    def create_model(name: str, **options: Any) -> torch.nn.Module:
-        asked.append((name, options))
-        if name != "tiny.in1k":
-            raise RuntimeError(f"Unknown model ({name})")
-        module = made.Tiny()
-        module.pretrained_cfg = {"classifier": "fc"}
-        return module
-
-    timm, data = types.ModuleType("timm"), types.ModuleType("timm.data")
-    config = {"input_size": (3, 24, 24), "mean": (0.5, 0.4, 0.3), "std": (0.2, 0.2, 0.1), "crop_pct": 0.9}
-    timm.create_model = create_model  # type: ignore[attr-defined]
-    data.resolve_model_data_config = lambda module: config  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "timm", timm)
-    monkeypatch.setitem(sys.modules, "timm.data", data)
-    return asked
-
-
-def test_timm_says_size_mean_and_std(fake_timm: list[tuple[str, dict[str, Any]]]) -> None:
-    network = build_network("timm:tiny.in1k", 3, 8, seed=0).eval()
-    assert fake_timm == [("tiny.in1k", {"pretrained": True, "num_classes": 0})]
-    assert (network.network_size, network.feature_dim) == (24, 6)
-    assert network.mean.flatten().tolist() == pytest.approx([0.5, 0.4, 0.3])
-    assert network.std.flatten().tolist() == pytest.approx([0.2, 0.2, 0.1])
-
-
-def test_a_file_fetches_no_weights(fake_timm: list[tuple[str, dict[str, Any]]]) -> None:
-    network = build_network("timm:tiny.in1k", 3, 8, seed=0).eval()
-    again, _ = network_from_bytes(network_to_bytes(network), "here")
-    assert [options["pretrained"] for _, options in fake_timm] == [True, False]
-    assert torch.equal(again.eval()(pictures(2, 3, 8)), network(pictures(2, 3, 8)))
-
-
-def test_the_classifier_in_timm_s_files_is_left_out(fake_timm: list[tuple[str, dict[str, Any]]]) -> None:
-    network = build_network("timm:tiny.in1k", 3, 8, seed=0)
-    state = {**made.Tiny().state_dict(), "fc.weight": torch.zeros(9, 6), "fc.bias": torch.zeros(9)}
-    load_plain(network, safetensors.torch.save(state), "here")
-    with pytest.raises(DataError, match=r"unexpected: head\.weight"):
-        load_plain(network, safetensors.torch.save({**state, "head.weight": torch.zeros(1)}), "here")
-
-
-def test_timm_does_not_know_the_name(fake_timm: list[tuple[str, dict[str, Any]]]) -> None:
-    with pytest.raises(UsageError, match=r"'timm:huge' cannot be built: RuntimeError: Unknown model \(huge\)"):
-        build_network("timm:huge", 3, 8, seed=0)
-
-
-@pytest.mark.parametrize("error", [ImportError("No module named 'timm'"), RuntimeError("torchvision::nms is missing")])
-def test_where_timm_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(name: str) -> types.ModuleType:
-        raise error
-
-    monkeypatch.setattr(importlib, "import_module", fail)
-    with pytest.raises(UsageError, match="needs timm, which cannot be imported") as caught:
-        build_network("timm:resnet18", 3, 8, seed=0)
-    assert "pip install 'newkinds[timm]'" in caught.value.hint
-    assert "newkinds[timm]" in FOREIGN["timm:NAME"]
-
-
-def test_the_real_timm() -> None:
-    pytest.importorskip("timm", exc_type=Exception, reason="timm does not import here")
-    foreign = open_foreign("timm:resnet18", admitted=None, pretrained=False)
-    network = Network("timm:resnet18", 1, 32, network_size=64, foreign=foreign)
-    assert foreign.input_size == 224
-    assert network.eval()(pictures(2, 1, 32)).shape == (2, 512)

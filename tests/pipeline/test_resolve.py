@@ -72,7 +72,8 @@ def test_what_was_said_stays() -> None:
         "precision": "float32",
     }
     chosen = resolve(known(), said)
-    assert chosen == Settings().with_changes({**said, "images.size": 32, "network_size": 32})
+    derived = {"images.size": 32, "network_size": 32, "network_features": "last", "precision": "float32"}
+    assert chosen == Settings().with_changes({**said, **derived})
 
 
 @pytest.mark.parametrize(
@@ -209,6 +210,17 @@ def test_the_side_before_the_network() -> None:
     assert resolved(Settings(), known(), weights, MPS).network_size == 16
     with pytest.raises(UsageError, match="brings pictures to 16 pixels, not to 48"):
         resolved(Settings(network_size=48), known(), weights, MPS)
+
+
+def test_which_layers_the_features_are_of() -> None:
+    assert resolve(known()).network_features == "last"
+    assert resolve(known(), {"network_features": "last"}).network_features == "last"
+    with pytest.raises(UsageError, match="'stages' is not possible: the network 'auto' gives 'last'"):
+        resolve(known(), {"network_features": "stages"})
+    lite = build_network("efficientnet-lite0", 3, 32, seed=0, network_size=32, pretrained=False)
+    assert resolved(Settings(), known(), lite, CPU).network_features == "stages"
+    with pytest.raises(UsageError, match="'last' is not possible: the network 'efficientnet-lite0' gives 'stages'"):
+        resolved(Settings(network_features="last"), known(), lite, CPU)
 
 
 def test_weights_bring_their_network() -> None:

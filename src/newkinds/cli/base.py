@@ -56,7 +56,9 @@ Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Network = Annotated[
     str | None,
-    typer.Option("--network", help="A name from `newkinds networks`, timm:NAME or module:function; default: auto."),
+    typer.Option(
+        "--network", help="A name from `newkinds networks`, timm:NAME, FILE.onnx or module:function; default: auto."
+    ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed; default: 0.")]
 Weights = Annotated[
@@ -71,6 +73,7 @@ Device = Annotated[
     str | None,
     typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),
 ]
+Offline = Annotated[bool, typer.Option("--offline", help="Fetch no weights of networks: take what is on this machine.")]
 PresetName = Annotated[
     str | None,
     typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),

@@ -15,6 +15,7 @@ from newkinds.cli.base import (
     Kinds,
     Known,
     Network,
+    Offline,
     Out,
     PresetName,
     Quiet,
@@ -79,6 +80,7 @@ def discover(
     settings: SettingsFile = None,
     set_: Set = None,
     device: Device = None,
+    offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
     """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
@@ -96,6 +98,7 @@ def discover(
         data=data,
         settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         device=device,
+        offline=offline,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -115,6 +118,7 @@ def pretrain(
     ] = None,
     data: Data = None,
     device: Device = None,
+    offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a network on the known kinds, once for many discoveries: `discover --weights RUN/network.safetensors`.
@@ -123,7 +127,14 @@ def pretrain(
     """
     chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known,))
     file = nk.pretrain(
-        known, out=folder, settings=chosen, weights=weights, data=data, device=device, progress=progress_for(quiet)
+        known,
+        out=folder,
+        settings=chosen,
+        weights=weights,
+        data=data,
+        device=device,
+        offline=offline,
+        progress=progress_for(quiet),
     )
     out.print(str(file), markup=False)
 
@@ -141,6 +152,7 @@ def count(
     settings: SettingsFile = None,
     set_: Set = None,
     device: Device = None,
+    offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
@@ -156,6 +168,7 @@ def count(
         data=data,
         settings=chosen,
         device=device,
+        offline=offline,
         progress=progress_for(quiet),
     )
     show_count(found, folder)

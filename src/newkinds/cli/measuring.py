@@ -14,6 +14,7 @@ from newkinds.cli.base import (
     Jobs,
     Kinds,
     Known,
+    Offline,
     Out,
     Quiet,
     Set,
@@ -47,6 +48,7 @@ def compare(
     jobs: Jobs = 1,
     backend: Backend = "loky",
     device: Device = None,
+    offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
     """Run several methods on the same pictures and the same network, and compare them.
@@ -66,6 +68,7 @@ def compare(
         jobs=jobs,
         backend=backend,
         device=device,
+        offline=offline,
         progress=progress_for(quiet),
     )
     show_comparison(found)

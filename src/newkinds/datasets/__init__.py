@@ -49,15 +49,21 @@ def named(
     data: the folder that holds the data sets, default $NEWKINDS_DATA. size, channels: what data sets that are published
     as image files are resized to; arrays are not resized. The rest is as in `newkinds.images.open_images`.
     """
-    if not isinstance(source, str):
+    if not isinstance(source, str) or not is_named(source):
         return None
     name, colon, part = source.partition(":")
-    dataset = DATASETS.get(name)
-    if dataset is None or (not colon and Path(source).exists()):
-        return None
+    dataset = DATASETS[name]
     if not colon:
         part = _default_part(dataset, labelled)
     return dataset.open(part, Request(data_root(data), size, channels, largest, fit, max_pixels, progress))
+
+
+def is_named(source: object) -> bool:
+    """Return whether `named` opens what is called `source`."""
+    if not isinstance(source, str):
+        return False
+    name, colon, _ = source.partition(":")
+    return name in DATASETS and (bool(colon) or not Path(source).exists())
 
 
 def _default_part(dataset: Dataset, labelled: bool) -> str:
@@ -70,4 +76,4 @@ def _default_part(dataset: Dataset, labelled: bool) -> str:
     return chosen
 
 
-__all__ = ["DATASETS", "ROOT", "Dataset", "named"]
+__all__ = ["DATASETS", "ROOT", "Dataset", "is_named", "named"]

@@ -155,6 +155,8 @@ def _describe(onnx: Any, proto: Any, run: RunFolder, model: Model, called: Seque
         "kinds": str(len(called)),
         "names": json.dumps(list(called), ensure_ascii=False),
         "size": str(network.size),
+        "mean": "[0.0]",  # of the pixels it takes, as `--network FILE.onnx` reads it: it normalises them itself
+        "std": "[1.0]",
         "channels": str(network.channels),
         "version": __version__,
         "run": run.path.resolve().name,

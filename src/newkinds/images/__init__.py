@@ -5,7 +5,7 @@ from newkinds.images.decode import MAX_PIXELS, ImageError
 from newkinds.images.imageset import ImageSet, Skipped, fingerprint
 from newkinds.images.lists import Listing
 from newkinds.images.scan import Found, Scan, scan
-from newkinds.images.sources import Source, files_of, in_memory
+from newkinds.images.sources import Source, files_of, in_memory, opened_once
 from newkinds.images.store import (
     Shape,
     check_known,
@@ -36,5 +36,6 @@ __all__ = [
     "load_npz",
     "open_images",
     "open_pair",
+    "opened_once",
     "scan",
 ]

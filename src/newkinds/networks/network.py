@@ -56,6 +56,11 @@ class Network(nn.Module):
         return self.backbone.feature_dim
 
     @property
+    def features(self) -> str:
+        """Which of its layers the features are of, as the setting `network_features` says it."""
+        return self.backbone.features if isinstance(self.backbone, Foreign) else "last"
+
+    @property
     def device(self) -> torch.device:
         """The device that it is on."""
         return self.mean.device
@@ -125,15 +130,16 @@ def build_network(
     network_size: int | None = None,
     admitted: str | None = None,
     pretrained: bool = True,
+    features: str = "auto",
 ) -> Network:
     """Return a network called `name` for pictures of `channels` x `size` x `size`.
 
-    One of the catalogue has fresh weights that depend on `seed` only; one from elsewhere has its own. `admitted` and
-    `pretrained` are as in `open_foreign`.
+    One of the catalogue has fresh weights that depend on `seed` only; one from elsewhere has its own. `admitted`,
+    `pretrained` and `features` are as in `open_foreign`.
     """
     foreign = None
     if is_foreign(name):
-        foreign = open_foreign(name, admitted=admitted, seed=seed, pretrained=pretrained)
+        foreign = open_foreign(name, admitted=admitted, seed=seed, pretrained=pretrained, features=features)
     with seeded_torch(seed, "weights"):
         return Network(name, channels, size, network_size, foreign)
 

@@ -1,4 +1,4 @@
-"""A pretrained f: from a file of weights, from timm, or from a function of the user's."""
+"""A pretrained f: from a file of weights, or a network from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import read_bytes
 
 
-def open_pretrained(settings: CoreSettings, weights: Path | None) -> Foreign | None:
+def open_pretrained(settings: CoreSettings, weights: Path | None, offline: bool = False) -> Foreign | None:
     """Return the backbone from elsewhere that the settings name, before any picture is opened, or None.
 
-    Importing it is safe: settings hold what the user named; `combine` has refused what only a file named.
+    Importing it is safe: settings hold what the user named; `combine` has refused what only a file named. offline:
+    whether to download nothing.
     """
     if not is_foreign(settings.network):
         return None
-    return open_foreign(settings.network, admitted=settings.network, seed=settings.seed, pretrained=weights is None)
+    return open_foreign(
+        settings.network,
+        admitted=settings.network,
+        seed=settings.seed,
+        pretrained=weights is None,
+        features=settings.network_features,
+        offline=offline,
+    )
 
 
 def largest_side(settings: CoreSettings, foreign: Foreign | None) -> int:

@@ -15,10 +15,10 @@ from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import KnownProblem, Tensors
 from newkinds.methods.registry import AUXILIARIES
-from newkinds.networks import UNTRAINED, Network
+from newkinds.networks import UNTRAINED, Foreign, Network
 from newkinds.networks.files import network_from_bytes, network_to_bytes
 from newkinds.parallel.processes import make_accelerator
-from newkinds.pipeline.backbone import open_pretrained, pretrained_digest, pretrained_network
+from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
 from newkinds.pipeline.resolve import resolved
 from newkinds.pretrain.pretraining import pretrain
 from newkinds.pretrain.resolve import why_loss
@@ -82,14 +82,15 @@ def pretrain_run(
     weights: Path | None = None,
     progress: Progress = QUIET,
     device: str | None = None,
+    foreign: Foreign | None = None,
 ) -> Path:
     """Train f on the known kinds in its own run folder, and return the file of its weights.
 
-    weights: the file of a network to continue training from.
+    weights: the file of a network to continue training from. foreign: the network from elsewhere that the settings
+    name, if they do.
     """
-    with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
-        start = None if weights is None else given
-        network_of_run(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, start)
+    with _on_known(known, out, settings, weights, progress, device, foreign) as (run, settings, accelerator, given):
+        network_of_run(run, known, settings, accelerator, why_loss(settings.pretrain, known), progress, given)
         run.checkpoints().clear()
         return run.path / names.NETWORK
 
@@ -102,12 +103,13 @@ def auxiliary_run(
     weights: Path | None,
     progress: Progress = QUIET,
     device: str | None = None,
+    foreign: Foreign | None = None,
 ) -> Path:
     """Train an auxiliary network on the known kinds in its own run folder, and return the file of its weights.
 
-    f is that of `weights`, or another pretrained one, or is trained in the same folder first.
+    f is that of `weights`, or `foreign`, or is trained in the same folder first.
     """
-    with _on_known(known, out, settings, weights, progress, device) as (run, settings, accelerator, given):
+    with _on_known(known, out, settings, weights, progress, device, foreign) as (run, settings, accelerator, given):
         if given is not None and not run.has(names.NETWORK):
             run.put(names.NETWORK, network_to_bytes(given))
             run.sync()
@@ -130,11 +132,12 @@ def _on_known(
     weights: Path | None,
     progress: Progress,
     device: str | None,
+    foreign: Foreign | None,
 ) -> Iterator[tuple[RunFolder, CoreSettings, Accelerator, Network | None]]:
     """Open a run folder for training on the known kinds alone, with settings without "auto" and any pretrained f."""
     check_known(known)
     accelerator = make_accelerator(device)
-    given = pretrained_network(settings, known, weights, open_pretrained(settings, weights))
+    given = pretrained_network(settings, known, weights, foreign)
     settings = resolved(settings, known, given, accelerator.device)
     data = {"known": about(known), "weights": pretrained_digest(given, weights)}
     run = RunFolder.start(out, settings, data, {"known": known.source}, progress)

@@ -27,6 +27,7 @@ def resolved(
         "images.size": known.size,
         "network": _network(settings, known, weights, device, takes_features),
         "network_size": _network_size(settings, known, weights),
+        "network_features": _network_features(settings, weights),
         "precision": suited_precision(settings.precision, device),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
     }
@@ -76,3 +77,14 @@ def _network_size(settings: CoreSettings, known: ImageSet, weights: Network | No
             hint="Leave network_size out.",
         )
     return weights.network_size
+
+
+def _network_features(settings: CoreSettings, weights: Network | None) -> str:
+    asked, given = settings.network_features, "last" if weights is None else weights.features
+    if asked not in ("auto", given):
+        what = settings.network if weights is None else weights.name
+        raise UsageError(
+            f"network_features = {asked!r} is not possible: the network {what!r} gives {given!r}.",
+            hint="Leave it out, or name one of the networks efficientnet-lite without --weights.",
+        )
+    return given

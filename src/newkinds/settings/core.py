@@ -46,12 +46,13 @@ class CoreSettings(Section):
     )
     network: str = Field(
         "auto",
-        description="The backbone f, which makes features of pictures: one that is trained here, by its name; a "
-        'pretrained one of timm; or one from code of your own. "auto": a VGG6 for grey pictures, a ResNet18 for colour '
-        "ones, at a quarter of the width where there is no GPU.",
+        description="The backbone f, which makes features of pictures: one that is trained here or a pretrained one, "
+        'by its name; one of timm; an ONNX file; or one from code of your own. "auto": for colour photographs of more '
+        "than 48 pixels a pretrained one, if one is installed; otherwise one that is trained here, a VGG6 for grey "
+        "pictures, a ResNet18 for colour ones, at a quarter of the width where there is no GPU.",
         json_schema_extra={
             **EVERYDAY,
-            "format": 'a name from `newkinds networks`, timm:NAME, module:function or "auto"',
+            "format": 'a name from `newkinds networks`, timm:NAME, FILE.onnx, module:function or "auto"',
         },
     )
     precision: Literal["auto", "bfloat16", "float32", "float64"] = Field(
@@ -65,6 +66,12 @@ class CoreSettings(Section):
         "auto",
         description="The side in pixels that pictures are scaled to before they enter f. Lower it where a pretrained "
         'network is too slow. "auto": the size that f was trained with, otherwise that of the pictures.',
+    )
+    network_features: Literal["auto", "last", "stages"] = Field(
+        "auto",
+        description='Which layers of f the features are of. "last": the last one. "stages", of the networks '
+        "efficientnet-lite: the means of the last three stages beside it, which tell kinds apart that ImageNet does "
+        'not have. "auto": "stages" where f has them.',
     )
     images: Images = Images()
     pretrain: Pretrain = Pretrain()

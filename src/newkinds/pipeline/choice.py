@@ -1,0 +1,80 @@
+"""Which f a run takes: the one that was named, a pretrained one for photographs, or one that is trained here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from newkinds.datasets import is_named
+from newkinds.errors import NewkindsError
+from newkinds.images import Source
+from newkinds.images.photographs import look_at
+from newkinds.networks import Foreign, open_foreign
+from newkinds.networks.hub import DINOV2
+from newkinds.pipeline.backbone import open_pretrained
+from newkinds.progress import Progress
+from newkinds.runs import RunFolder, names
+from newkinds.settings import CoreSettings
+
+FOR_PHOTOGRAPHS = (DINOV2, "efficientnet-lite0")  # in order of preference
+_INSTALL = "pip install 'newkinds[photos]'"
+
+
+def choose_backbone(
+    settings: CoreSettings, known: Source, weights: Path | None, *, out: Path, offline: bool, progress: Progress
+) -> tuple[CoreSettings, Foreign | None]:
+    """Return the settings with the network that was chosen, and that network, opened, if it is from elsewhere.
+
+    Where "auto" comes to one that is trained here it stays: which one that is hangs on how the pictures are decoded.
+    Data sets called by name learn their own, as in the paper. out: the run folder; one that was begun keeps its choice.
+    offline: whether nothing may be fetched.
+    """
+    foreign = None
+    if settings.network == "auto" and weights is None and not is_named(known):
+        foreign = _chosen(settings, known, _begun_with(out), offline, progress)
+        settings = settings if foreign is None else settings.with_changes({"network": foreign.name})
+    foreign = foreign or open_pretrained(settings, weights, offline)
+    for remark in () if foreign is None else foreign.remarks:
+        progress.say(remark)
+    return settings, foreign
+
+
+def _chosen(
+    settings: CoreSettings, known: Source, begun_with: str | None, offline: bool, progress: Progress
+) -> Foreign | None:
+    """Return a pretrained network if one suits the known pictures and is at hand, and say why, or why not."""
+    if begun_with in FOR_PHOTOGRAPHS:
+        return open_pretrained(settings.with_changes({"network": begun_with}), None, offline)
+    images = settings.images
+    size = None if images.size == "auto" else images.size
+    look = None if begun_with else look_at(known, size=size, largest=images.largest, max_pixels=images.max_pixels)
+    if look is None:
+        return None
+    if not look.are_photographs:
+        progress.say(
+            f"The network is trained here, on the known pictures: {look}. Also possible: --network efficientnet-lite0 "
+            "or another pretrained one, see `newkinds networks`."
+        )
+        return None
+    refused = []
+    for name in FOR_PHOTOGRAPHS:
+        try:
+            found = open_foreign(name, admitted=None, features=settings.network_features, offline=offline)
+        except NewkindsError as error:
+            refused.append(error.message)
+            continue
+        preferred = f"{' '.join(refused)} " if refused else ""
+        others = [*FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :], "or another of `newkinds networks`"]
+        progress.say(f"The network is {name}, pretrained, as the known pictures are photographs: {look}.")
+        progress.say(f"{preferred}Also possible: --network {', '.join(others).replace(', or', ' or')}.")
+        return found
+    progress.warn(
+        "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "
+        f"which will sort them much worse. To have one: {_INSTALL}. ({' '.join(refused)})"
+    )
+    return None
+
+
+def _begun_with(out: Path) -> str | None:
+    """Return the network of the run that was begun in a folder, None if there is none."""
+    is_run = (out / names.ABOUT).is_file() and (out / names.SETTINGS).is_file()
+    return RunFolder.open(out).settings.network if is_run else None
