@@ -20,13 +20,21 @@ from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress
 from newkinds.training import NAMES_SHOWN
 
+Prepare = Callable[[Tensor, NDArray[np.int64]], Tensor]  # uint8 pictures and their numbers to inputs
 FIRST_VIEW = 2  # number of the first view to average over: training uses views 0 and 1
 BATCH = 256  # pictures in a batch, of up to 64 x 64 pixels; fewer of larger ones, as memory grows with the pixels
 
 
-def extract_features(network: Network, images: ImageSet, *, progress: Progress = QUIET) -> NDArray[np.float32]:
+def mirrored(pixels: Tensor, items: NDArray[np.int64]) -> Tensor:
+    """Return pictures uint8 (B, C, H, W) as a network takes them, float32 in [0, 1], left and right exchanged."""
+    return pixels.flip(3).float().div_(255)
+
+
+def extract_features(
+    network: Network, images: ImageSet, *, prepare: Prepare | None = None, progress: Progress = QUIET
+) -> NDArray[np.float32]:
     """Return the features z = f(x) of all pictures, float32 (N, d), on the device where the network is."""
-    features = apply(network, images, title=f"Features of {len(images)} pictures", progress=progress)
+    features = apply(network, images, prepare=prepare, title=f"Features of {len(images)} pictures", progress=progress)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
         shown = ", ".join(images.names[i] for i in bad[:NAMES_SHOWN])
@@ -65,7 +73,7 @@ def apply(
     images: ImageSet,
     *,
     call: Callable[[Tensor], Tensor] | None = None,
-    prepare: Callable[[Tensor, NDArray[np.int64]], Tensor] | None = None,
+    prepare: Prepare | None = None,
     alone: bool = False,
     title: str = "",
     progress: Progress = QUIET,
@@ -98,7 +106,7 @@ def _batch(
     module: nn.Module,
     images: ImageSet,
     items: NDArray[np.int64],
-    prepare: Callable[[Tensor, NDArray[np.int64]], Tensor] | None,
+    prepare: Prepare | None,
 ) -> Tensor:
     pixels = images.pixels[items[0] : items[-1] + 1]
     if prepare is None:

@@ -18,11 +18,10 @@ from torch import Tensor
 from newkinds.assignment import Assignment, known_kind, new_kind
 from newkinds.equations import assignment
 from newkinds.errors import UsageError, unknown_name
-from newkinds.features import apply, model_outputs
+from newkinds.features import model_outputs
 from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import HEADS
-from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
 from newkinds.parallel.devices import pick_device
 from newkinds.progress import QUIET, Progress
@@ -33,17 +32,22 @@ AMONG = ("all", "new", "known")
 
 
 def prototypes(
-    model: Model, known: ImageSet, features: NDArray[np.float32], labels: NDArray[np.int64]
+    known: ImageSet,
+    known_features: NDArray[np.float32],
+    features: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    new: int,
 ) -> dict[str, Tensor]:
     """Return the mean feature of every known and new kind, and the spread of each feature within kinds.
 
-    features: of the unsorted pictures under the model's f, float32 (N, d). labels: their new kinds, int64 (N,).
+    known_features, features: of the known and of the unsorted pictures under the model's f, float32 (L, d) and (N, d).
+    labels: the new kinds of the latter, int64 (N,). new: how many there are.
     """
     assert known.labels is not None
-    everyone = np.concatenate([apply(model.network, known), features]).astype(np.float64)
+    everyone = np.concatenate([known_features, features]).astype(np.float64)
     classes = len(known.classes)
     kinds = np.concatenate([known.labels, classes + labels])
-    means = np.zeros((classes + model.kinds, everyone.shape[1]))
+    means = np.zeros((classes + new, everyone.shape[1]))
     np.add.at(means, kinds, everyone)
     means /= np.maximum(np.bincount(kinds, minlength=len(means)), 1)[:, None]
     variance = np.square(everyone - means[kinds]).mean(axis=0)

@@ -49,7 +49,7 @@ class Transfer:
 
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return features (N, d) of the backbone, transferred: float32 (N, w), of length 1."""
-        moved: NDArray[np.float32] = (directions(features) - self.mean) @ self.matrix.astype(np.float64)
+        moved: NDArray[np.float64] = (directions(features) - self.mean) @ self.matrix.astype(np.float64)
         return directions(moved).astype(np.float32)
 
 
@@ -103,7 +103,7 @@ def choose(shares: Mapping[str, Sequence[float]]) -> str:
     return best
 
 
-def share_of_kind(features: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+def share_of_kind(features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     """Return the mean share of each picture's nearest neighbours, itself left out, that are of its kind."""
     near = nearest_by_direction(features, NEIGHBOURS + 1)
     same = labels[near] == labels[:, None]
@@ -123,7 +123,7 @@ def _steps(way: str) -> int:
 
 def _enough(labels: NDArray[np.int64]) -> bool:
     counts = np.bincount(labels)
-    return np.count_nonzero(counts) >= FEWEST_KINDS and len(labels) >= np.count_nonzero(counts) + FEWEST_PICTURES
+    return bool(np.count_nonzero(counts) >= FEWEST_KINDS and len(labels) >= np.count_nonzero(counts) + FEWEST_PICTURES)
 
 
 def _folds(labels: NDArray[np.int64], number: int, seed: int) -> list[NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from newkinds.errors import DataError, UsageError
 from newkinds.networks.foreign import Foreign, check_admitted, is_foreign
 from newkinds.networks.heads import Head, Model
-from newkinds.networks.network import Network, build_network
+from newkinds.networks.network import Network, TransferLayer, build_network
 from newkinds.networks.onnx_file import is_onnx
 from newkinds.tensors import from_bytes, read_bytes, to_bytes
 
@@ -118,6 +118,8 @@ def _shape(network: Network) -> dict[str, Any]:
     """Return what a network is built from. Of an ONNX file that is its path and hash: the file is not kept again."""
     shape: dict[str, Any] = {"network": network.name, "channels": network.channels, "size": network.size}
     shape["network_size"] = network.network_size
+    if network.transfer is not None:
+        shape["transfer"] = network.feature_dim
     if network.features != "last":
         shape["features"] = network.features
     if isinstance(network.backbone, Foreign) and network.backbone.sha256 is not None:
@@ -150,6 +152,8 @@ def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Ne
             f"{where} is of another file than {name} is now: their SHA-256 differ.",
             hint="Put the file back as it was, or say where it is: --network FILE.onnx",
         )
+    if "transfer" in about:
+        network.transfer = TransferLayer(network.feature_dim, int(about["transfer"]))
     return network
 
 

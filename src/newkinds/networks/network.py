@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,12 +18,29 @@ from newkinds.networks.foreign import Foreign, is_foreign, open_foreign
 from newkinds.randomness import seeded_torch
 
 
+class TransferLayer(nn.Module):
+    """Features (B, d) to what the known kinds make of them, (B, w): unit length, moved, multiplied, unit length."""
+
+    mean: Tensor
+    matrix: Tensor
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(inputs))
+        self.register_buffer("matrix", torch.zeros(inputs, outputs))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return transferred features."""
+        return F.normalize((F.normalize(features, dim=1) - self.mean) @ self.matrix, dim=1)
+
+
 class Network(nn.Module):
     """The feature extractor f: pictures float32 (B, C, H, W) in [0, 1] to features (B, feature_dim).
 
     The mean and the standard deviation of its training pixels are part of it, so that weights on disk are complete.
     Pictures of `channels` x `size` x `size` are scaled to the side `network_size` before they enter the backbone, on
-    the device; without one, to the size that a `foreign` network was trained with, or not at all.
+    the device; without one, to the size that a `foreign` network was trained with, or not at all. A network that is not
+    trained further may have a transfer behind its backbone.
     """
 
     mean: Tensor
@@ -36,6 +54,7 @@ class Network(nn.Module):
         self.channels = channels
         self.size = size
         self.in_bfloat16 = False  # set by `bfloat16`
+        self.transfer: TransferLayer | None = None
         self.network_size = network_size or (None if foreign is None else foreign.input_size) or size
         inputs = (1, channels) if size == 1 else (1, channels, 1, 1)
         if foreign is None:
@@ -53,7 +72,16 @@ class Network(nn.Module):
     @property
     def feature_dim(self) -> int:
         """The width of the features."""
-        return self.backbone.feature_dim
+        return self.backbone.feature_dim if self.transfer is None else self.transfer.matrix.shape[1]
+
+    def with_transfer(self, mean: NDArray[np.float32], matrix: NDArray[np.float32]) -> Network:
+        """Return a copy with a transfer behind its backbone: mean (d,), matrix (d, w)."""
+        copied = copy.deepcopy(self)
+        layer = TransferLayer(*matrix.shape)
+        layer.mean.copy_(torch.from_numpy(mean))
+        layer.matrix.copy_(torch.from_numpy(matrix))
+        copied.transfer = layer.to(self.device)
+        return copied
 
     @property
     def features(self) -> str:
@@ -79,10 +107,11 @@ class Network(nn.Module):
             x = x.contiguous(memory_format=torch.channels_last)
         if self.in_bfloat16:
             with torch.autocast(x.device.type, torch.bfloat16):
-                rough: Tensor = self.backbone(x)
-            return rough.float()
-        features: Tensor = self.backbone(x)
-        return features
+                features: Tensor = self.backbone(x)
+            features = features.float()
+        else:
+            features = self.backbone(x)
+        return features if self.transfer is None else self.transfer(features)
 
     def normalise_by(self, pixels: NDArray[np.uint8], items: NDArray[np.int64] | None = None) -> None:
         """Set the mean and the standard deviation of each channel from uint8 pixels (N, C, H, W), all or `items`.

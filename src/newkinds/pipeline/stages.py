@@ -14,16 +14,18 @@ from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import as_numbers, read_truth
-from newkinds.features import apply, extract_features
+from newkinds.features import Prepare, apply, extract_features, mirrored
 from newkinds.files import digest
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
 from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
-from newkinds.networks import Foreign, Network, is_foreign
+from newkinds.networks import Foreign, Network, build_network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
-from newkinds.parallel.processes import is_writer, make_accelerator
+from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
 from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
+from newkinds.pipeline.frozen import Views, as_embeddings, behind
+from newkinds.pipeline.frozen import in_words as in_words_of_transfer
 from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
 from newkinds.pipeline.resolve import resolved
 from newkinds.pipeline.scoring import score_run
@@ -36,6 +38,9 @@ from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
+from newkinds.tensors import to_bytes
+from newkinds.training import Checkpoints
+from newkinds.transfer import Transfer, from_tensors, to_tensors
 
 
 class Pipeline:
@@ -86,6 +91,11 @@ class Pipeline:
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
         torch.set_num_threads(self.run.threads)
 
+    @property
+    def frozen(self) -> bool:
+        """Whether f is not trained: everything behind it works on features that are computed once."""
+        return self.settings.tune == "none" and self.method.takes_features(self.settings)
+
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
 
@@ -95,7 +105,7 @@ class Pipeline:
             return self.known, self.known
         chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
         given = self.weights is not None  # a pretrained f: which kinds it was trained on is not known
-        if chosen is None or (given and self.settings.count.probes == "auto"):
+        if chosen is None or (given and not self.frozen and self.settings.count.probes == "auto"):
             return self.known, self.known
         others = sorted(set(range(len(self.known.classes))) - set(chosen))
         return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
@@ -108,17 +118,39 @@ class Pipeline:
         why = why_loss(self.settings.pretrain, self.known)
         return network_of_run(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
-    def features(self, network: Network, which: str, images: ImageSet) -> NDArray[np.float32]:
+    def features(
+        self, network: Network, which: str, images: ImageSet, prepare: Prepare | None = None
+    ) -> NDArray[np.float32]:
         """Return f's features of the "unsorted" pictures or of the "probes": computed, or read and hashed, once."""
         if which not in self._features:
             name = names.features(which)
             found = self.run.find_array(name)
             if found is None:
-                found = extract_features(network, images, progress=self.progress)
+                found = extract_features(network, images, prepare=prepare, progress=self.progress)
                 self.run.put_array(name, found)
                 self.run.sync()
             self._features[which] = found
         return self._features[which]
+
+    def views(self, network: Network, which: str, images: ImageSet) -> Views:
+        """Return f's features of pictures as they are and, of colour pictures, mirrored."""
+        rows = [self.features(network, which, images)]
+        if images.channels == 3 and not images.is_embedding and self.settings.transfer.mirrored:
+            rows.append(self.features(network, f"{which}-mirrored", images, mirrored))
+        return Views(tuple(rows))
+
+    def transfer(self, network: Network) -> Transfer:
+        """Return what the known kinds teach about frozen features, learnt first if it is not there yet."""
+        if not self.run.has(names.TRANSFER):
+            known = self.views(network, "known", self.known)
+            if is_writer():
+                assert self.known.labels is not None
+                learnt = known.learn(self.known.labels, self.settings, self.progress)
+                self.run.put(names.TRANSFER, to_bytes(*to_tensors(learnt)))
+            self.run.sync()
+        found = from_tensors(*read_tensors(self.run, names.TRANSFER))
+        self.progress.say(in_words_of_transfer(found))
+        return found
 
     def kinds(self, network: Network) -> int:
         """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
@@ -142,10 +174,7 @@ class Pipeline:
     def count(self, network: Network) -> dict[str, Any]:
         """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
         if not self.run.has(names.COUNT):
-            probes, unsorted = (
-                self.features(network, "probes", self.probes),
-                self.features(network, "unsorted", self.unsorted),
-            )
+            probes, unsorted = self._counted(network)
             if is_writer():
                 self._count(probes, unsorted)
             self.run.sync()
@@ -154,6 +183,20 @@ class Pipeline:
         for remark in count["remarks"]:
             self.progress.warn(remark)
         return count
+
+    def _counted(self, network: Network) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the features of probes and unsorted pictures, after a transfer that has not seen the probes."""
+        if not self.frozen:
+            probes = self.features(network, "probes", self.probes)
+            return probes, self.features(network, "unsorted", self.unsorted)
+        assert self.known.labels is not None
+        known, unsorted = self.views(network, "known", self.known), self.views(network, "unsorted", self.unsorted)
+        is_probe = np.isin(np.array(self.known.classes)[self.known.labels], self.probes.classes)
+        taught = np.flatnonzero(~is_probe) if self.probes is not self.known else np.arange(len(self.known))
+        labels = self.known.labels[taught]
+        transfer = from_writer(lambda: known.of(taught).learn(labels, self.settings))
+        probes = known.of(np.flatnonzero(is_probe)).transferred(transfer)
+        return probes, unsorted.transferred(transfer)
 
     def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
         """Run Algorithm 2 on the features of probes and unsorted pictures, and keep count.json and a plot of it."""
@@ -181,23 +224,10 @@ class Pipeline:
         if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
-        found = self.method.run(
-            Problem(
-                network,
-                self.known,
-                self.settings,
-                unsorted=self.unsorted,
-                kinds=kinds,
-                features=self.features(network, "unsorted", self.unsorted),
-                truth=None if self.truth is None else as_numbers(self.truth),
-                accelerator=self.accelerator,
-                checkpoints=checkpoints,
-                log=self.run.log,
-                progress=self.progress,
-                keep=self._keep,
-                watch=self._watch,
-            )
-        )
+        found = self.method.run(self._problem(network, kinds, checkpoints))
+        if self.frozen:
+            transfer = self.transfer(network)
+            found = behind(network.with_transfer(transfer.mean, transfer.matrix), found)
         empty = len(found.assignment.columns) - found.assignment.n_kinds
         if empty:
             self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {self.method.advice}")
@@ -211,12 +241,38 @@ class Pipeline:
         self.run.sync()
         checkpoints.clear()
 
+    def _problem(self, network: Network, kinds: int, checkpoints: Checkpoints) -> Problem:
+        """Return what the method is to solve: pictures and f, or features where f is frozen."""
+        known, unsorted, features = self.known, self.unsorted, self.features(network, "unsorted", self.unsorted)
+        if self.frozen:
+            transfer = self.transfer(network)
+            features = self.views(network, "unsorted", unsorted).transferred(transfer)
+            known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
+            unsorted = as_embeddings(unsorted, features)
+            network = build_network("identity", features.shape[1], 1, self.settings.seed).to(network.device)
+        return Problem(
+            network,
+            known,
+            self.settings,
+            unsorted=unsorted,
+            kinds=kinds,
+            features=features,
+            truth=None if self.truth is None else as_numbers(self.truth),
+            accelerator=self.accelerator,
+            checkpoints=checkpoints,
+            log=self.run.log,
+            progress=self.progress,
+            keep=self._keep,
+            watch=self._watch,
+        )
+
     def _put_models(self, found: Solution) -> None:
         """Keep what `predict` needs, and the nearest known kinds, which the page shows."""
         words = {"known_classes": list(self.known.classes)}
         if found.model is not None:
             assert found.features is not None
-            extra = prototypes(found.model, self.known, found.features, found.assignment.labels)
+            known = self._known_under(found.model.network)
+            extra = prototypes(self.known, known, found.features, found.assignment.labels, found.model.kinds)
             self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
             near = find_nearest_known(extra, found.model.kinds, found.features)
             if near is not None:
@@ -224,6 +280,12 @@ class Pipeline:
         if found.last is not None:
             self.run.put(names.LAST_MODEL, model_to_bytes(found.last, {}, **words))
             self.run.put_array(names.LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
+
+    def _known_under(self, network: Network) -> NDArray[np.float32]:
+        """Return the known pictures' features under the final f: where it is frozen, they are there already."""
+        if network.transfer is None:
+            return apply(network, self.known)
+        return self.views(network, "known", self.known).transferred(self.transfer(network))
 
     def _watch(self, taken: Snapshot) -> None:
         """Keep a snapshot, for the figures and the page."""

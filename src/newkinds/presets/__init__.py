@@ -210,7 +210,7 @@ def combine(
                 f"A Settings object has all values and leaves none to the preset {preset.name!r}.",
                 hint="Give a dict or a file of those that are to differ from the preset.",
             )
-        settings = settings.model_dump()
+        settings = settings.model_dump(exclude_unset=True)
     layers = [{} if preset is None else preset.values, *_extended(settings or {})]
     return make_settings(merge(layered(layers, changes.get("discover.variant")), changes))
 

@@ -6,5 +6,16 @@ from newkinds.settings.count import Count
 from newkinds.settings.images import Images
 from newkinds.settings.initialise import Initialise
 from newkinds.settings.pretrain import Pretrain
+from newkinds.settings.transfer import Transfer
 
-__all__ = ["CoreSettings", "Count", "Images", "Initialise", "Optimiser", "PolicyName", "Pretrain", "Section"]
+__all__ = [
+    "CoreSettings",
+    "Count",
+    "Images",
+    "Initialise",
+    "Optimiser",
+    "PolicyName",
+    "Pretrain",
+    "Section",
+    "Transfer",
+]

@@ -18,6 +18,7 @@ from newkinds.settings.files import checked, merge
 from newkinds.settings.images import Images
 from newkinds.settings.initialise import Initialise
 from newkinds.settings.pretrain import Pretrain
+from newkinds.settings.transfer import Transfer
 
 S = TypeVar("S", bound=Section)
 
@@ -73,8 +74,16 @@ class CoreSettings(Section):
         "efficientnet-lite: the means of the last three stages beside it, which tell kinds apart that ImageNet does "
         'not have. "auto": "stages" where f has them.',
     )
+    tune: Literal["auto", "none", "all"] = Field(
+        "auto",
+        description='Which part of f discovery trains. "none": f is frozen: its features are computed once, the known '
+        'kinds say what matters in them ([transfer]), and only what tells the kinds apart is trained. "all": all of f, '
+        'as in the paper. "auto": none of a network that was pretrained elsewhere, all of one that was trained here.',
+        json_schema_extra=EVERYDAY,
+    )
     images: Images = Images()
     pretrain: Pretrain = Pretrain()
+    transfer: Transfer = Transfer()
     count: Count = Count()
     initialise: Initialise = Initialise()
 
@@ -92,6 +101,11 @@ class CoreSettings(Section):
             raise ValueError(str(unknown_name("network", value, ["auto", *NETWORKS, *FOREIGN])))
         return value
 
+    def said(self, dotted: str) -> bool:
+        """Return whether a value was given, by its dotted key, instead of being left to its default."""
+        section, _, last = dotted.rpartition(".")
+        return last in (getattr(self, section) if section else self).model_fields_set
+
     def section(self, kind: type[S]) -> S:
         """Return the settings of one method, by their class."""
         for name in type(self).model_fields:
@@ -102,7 +116,7 @@ class CoreSettings(Section):
 
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """Return settings with dotted keys ("pretrain.epochs") replaced, checked again."""
-        return checked(type(self), merge(self.model_dump(), changes))
+        return checked(type(self), merge(self.model_dump(exclude_unset=True), changes))
 
     def to_toml(self) -> str:
         """Return all values as TOML."""

@@ -19,6 +19,11 @@ class Transfer(Section):
         "apart best that it has not seen. The paper trains the network instead.",
         json_schema_extra=EVERYDAY,
     )
+    mirrored: bool = Field(
+        True,
+        description="Whether colour pictures are looked at mirrored, too: twice the time of feature extraction, and "
+        "kinds that are told apart a little better.",
+    )
     shrinkage: float = Field(
         0.1,
         gt=0,

@@ -1,0 +1,66 @@
+"""Discovery on frozen features: what the known kinds teach about them, and a problem that is made of them alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.clustering.neighbours import directions
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.base import Solution
+from newkinds.networks import Model, Network
+from newkinds.progress import QUIET, Progress
+from newkinds.settings import CoreSettings
+from newkinds.transfer import Transfer, learn_transfer
+
+Features = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Features of pictures, a row each, as they are and in further views: float32 (N, d) each."""
+
+    rows: tuple[Features, ...]
+
+    def of(self, items: NDArray[np.int64]) -> Views:
+        """Return the features of some of the pictures."""
+        return Views(tuple(rows[items] for rows in self.rows))
+
+    def learn(self, labels: NDArray[np.int64], settings: CoreSettings, progress: Progress = QUIET) -> Transfer:
+        """Return the transfer that pictures of known kinds teach, labels int64 (N,); each view is a row of its own."""
+        every = np.concatenate(self.rows)
+        number = len(self.rows)
+        return learn_transfer(every, np.tile(labels, number), settings.transfer, seed=settings.seed, progress=progress)
+
+    def transferred(self, transfer: Transfer) -> Features:
+        """Return the mean over the views of their transferred features, at length 1: float32 (N, w)."""
+        if len(self.rows) == 1:
+            return transfer(self.rows[0])
+        total = np.sum([transfer(rows).astype(np.float64) for rows in self.rows], axis=0)
+        return directions(total).astype(np.float32)
+
+
+def as_embeddings(images: ImageSet, features: Features) -> ImageSet:
+    """Return the same pictures with features in place of pixels."""
+    return replace(images, pixels=features)
+
+
+def behind(network: Network, found: Solution) -> Solution:
+    """Return what was found on features with the network that makes them in its model."""
+    model = found.model
+    if model is None or model.network.name != "identity":
+        return found
+    return replace(found, model=Model(network, model.head).eval())
+
+
+def in_words(transfer: Transfer) -> str:
+    """Return what was chosen, and how the ways compared on hidden kinds."""
+    if not transfer.tried:
+        return f"Transfer: {transfer.chosen}."
+    told = ", ".join(f"{way} {mean:.3f}" for way, (mean, _) in transfer.tried.items())
+    return (
+        f"Transfer: {transfer.chosen}, by the share of neighbours of the same kind among known kinds that were hidden: "
+        f"{told}."
+    )
