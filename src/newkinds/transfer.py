@@ -31,7 +31,7 @@ from newkinds.settings.transfer import Transfer as TransferSettings
 NEIGHBOURS = 10  # pictures around a hidden one, of which those of its kind are counted
 FEWEST_KINDS, FEWEST_PICTURES = 4, 8  # known kinds, and pictures more than kinds, without which nothing can be learnt
 TIGHTEST = 1e-6  # of the whole variance: what varies inside kinds counts as at least this
-CLEARLY = 1.0  # standard errors by which a way must be better than a simpler one
+DIGITS = 4  # of the share of neighbours, beyond which ways count as equally good
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,17 @@ def learn_transfer(
     labels: NDArray[np.int64],
     settings: TransferSettings,
     *,
+    further: Sequence[NDArray[np.float32]] = (),
     seed: int = 0,
     progress: Progress = QUIET,
 ) -> Transfer:
     """Return the transfer that the known kinds choose among the ways that the settings allow.
 
-    features: of the known pictures, float32 (N, d); several rows may be views of one picture. labels: int64 (N,).
+    features: of the known pictures, float32 (N, d). labels: int64 (N,). further: features of the same pictures in other
+    views, (N, d) each, to learn from: ways are compared by the pictures as they are.
     """
+    plain = np.arange(len(features) * (1 + len(further))) < len(features)
+    features, labels = np.concatenate([features, *further]), np.tile(labels, 1 + len(further))
     ways = _ways(settings)
     if len(ways) > 1 and not _enough(labels):
         ways = ways[:1]
@@ -77,7 +81,8 @@ def learn_transfer(
             kept = ~np.isin(labels, hidden)
             found = _matrices(reduced[kept], labels[kept], settings, ways, seed, number)
             for way in ways:
-                shares[way].append(share_of_kind(reduced[~kept] @ found[way], labels[~kept]))
+                looked_at = ~kept & plain
+                shares[way].append(share_of_kind(reduced[looked_at] @ found[way], labels[looked_at]))
             bar.advance()
     chosen = choose(shares) if folds else ways[0]
     if chosen == "none":
@@ -90,17 +95,11 @@ def learn_transfer(
 
 
 def choose(shares: Mapping[str, Sequence[float]]) -> str:
-    """Return the best way, unless a simpler one, named before it, is as good to within the error of their difference.
+    """Return the way that is best on average, the simplest of those that are as good.
 
     shares: for each way, simplest first, a number for each fold, of which more is better.
     """
-    ways = list(shares)
-    best = max(ways, key=lambda way: float(np.mean(shares[way])))
-    for way in ways[: ways.index(best)]:
-        lead = np.subtract(shares[best], shares[way])
-        if lead.mean() <= CLEARLY * lead.std(ddof=1) / np.sqrt(len(lead)):
-            return way
-    return best
+    return max(shares, key=lambda way: round(float(np.mean(shares[way])), DIGITS))
 
 
 def share_of_kind(features: NDArray[Any], labels: NDArray[np.int64]) -> float:
@@ -233,10 +232,10 @@ def leave_one_out_loss(embeddings: Tensor, labels: Tensor, temperature: float) -
 def to_tensors(transfer: Transfer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return a transfer as tensors and words, as files keep it."""
     tensors = {"mean": torch.from_numpy(transfer.mean), "matrix": torch.from_numpy(transfer.matrix)}
-    return tensors, {"chosen": transfer.chosen, "tried": {way: list(told) for way, told in transfer.tried.items()}}
+    return tensors, {"chosen": transfer.chosen, "tried": [[way, *told] for way, told in transfer.tried.items()]}
 
 
 def from_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Transfer:
     """Take back what `to_tensors` gave."""
-    tried = {way: (float(mean), float(error)) for way, (mean, error) in about["tried"].items()}
+    tried = {str(way): (float(mean), float(error)) for way, mean, error in about["tried"]}
     return Transfer(tensors["mean"].numpy(), tensors["matrix"].numpy(), str(about["chosen"]), tried)

@@ -30,9 +30,8 @@ class Views:
 
     def learn(self, labels: NDArray[np.int64], settings: CoreSettings, progress: Progress = QUIET) -> Transfer:
         """Return the transfer that pictures of known kinds teach, labels int64 (N,); each view is a row of its own."""
-        every = np.concatenate(self.rows)
-        number = len(self.rows)
-        return learn_transfer(every, np.tile(labels, number), settings.transfer, seed=settings.seed, progress=progress)
+        plain, *further = self.rows
+        return learn_transfer(plain, labels, settings.transfer, further=further, seed=settings.seed, progress=progress)
 
     def transferred(self, transfer: Transfer) -> Features:
         """Return the mean over the views of their transferred features, at length 1: float32 (N, w)."""

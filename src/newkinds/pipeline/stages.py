@@ -89,6 +89,7 @@ class Pipeline:
         sources = {"known": known.source, "unsorted": unsorted.source}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
+        self._transfer: Transfer | None = None
         torch.set_num_threads(self.run.threads)
 
     @property
@@ -141,6 +142,8 @@ class Pipeline:
 
     def transfer(self, network: Network) -> Transfer:
         """Return what the known kinds teach about frozen features, learnt first if it is not there yet."""
+        if self._transfer is not None:
+            return self._transfer
         if not self.run.has(names.TRANSFER):
             known = self.views(network, "known", self.known)
             if is_writer():
@@ -148,9 +151,9 @@ class Pipeline:
                 learnt = known.learn(self.known.labels, self.settings, self.progress)
                 self.run.put(names.TRANSFER, to_bytes(*to_tensors(learnt)))
             self.run.sync()
-        found = from_tensors(*read_tensors(self.run, names.TRANSFER))
-        self.progress.say(in_words_of_transfer(found))
-        return found
+        self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
+        self.progress.say(in_words_of_transfer(self._transfer))
+        return self._transfer
 
     def kinds(self, network: Network) -> int:
         """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
