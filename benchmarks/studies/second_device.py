@@ -93,7 +93,7 @@ def run(device: str, seed: int) -> dict[str, Any]:
         "ACC of discovery (DTC-Pi)": round(found.scores.acc, 4),
         "known digits that predict names": round(float(np.mean(np.array(predicted.kinds) == truth)), 4),
         "seconds": round(time.perf_counter() - began),
-        "kinds": found.kinds.tolist(),
+        "kinds": found.labels.tolist(),
     }
 
 
