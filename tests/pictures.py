@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newkinds.images.decode import encode
 
@@ -23,6 +24,17 @@ def write_pictures(root: Path, kinds: tuple[str, ...], each: int = EACH, size: i
         for number in range(each):
             pixels = np.clip(pattern + noise.normal(0, 30, pattern.shape), 0, 255).astype(np.uint8)
             (root / kind / f"{number:02d}.png").write_bytes(encode(pixels, "png"))
+
+
+def photograph(seed: int, side: int = 96) -> NDArray[np.uint8]:
+    """Return smooth waves in all colours, uint8 (3, side, side), with as many shades as a photograph has."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side] / side
+    waves = [
+        sum(np.sin(f * (rng.normal() * x + rng.normal() * y) + rng.uniform(0, 6)) / f**0.5 for f in (3, 5, 9, 17, 33))
+        for _ in range(3)
+    ]
+    return np.clip(128 + 60 * np.stack(waves), 0, 255).astype(np.uint8)
 
 
 def write_embeddings(folder: Path, axes: int = 8) -> tuple[Path, Path]:

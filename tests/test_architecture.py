@@ -43,6 +43,7 @@ ROOMS = (
     "features.py",
     "clustering/",
     "pretrain/",
+    "transfer.py",
     "count.py",
     "start.py",
     "assignment.py",

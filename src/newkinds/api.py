@@ -93,7 +93,7 @@ def discover(
         page: whether to make the report.
         model: whether to keep what `predict` needs.
         device: where to compute, such as "cuda" or "cpu"; default: the best there is.
-        offline: whether no weights of networks may be fetched.
+        offline: whether to download no weights of networks.
         progress: what shows how far it is. None: bars in a terminal, a line in a notebook, nothing elsewhere;
             `Progress("quiet")`: warnings only.
     """

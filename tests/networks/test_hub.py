@@ -175,7 +175,7 @@ def test_where_timm_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, error: E
 
 def test_a_network_that_the_hub_does_not_have(timm: FakeTimm, cache: Path) -> None:
     timm.repository = None
-    with pytest.raises(UsageError, match=r"no weights of 'timm:tiny.in1k'") as caught:
+    with pytest.raises(UsageError, match=r"timm knows no weights of 'timm:tiny.in1k'") as caught:
         build_network("timm:tiny.in1k", 3, 8, seed=0)
     assert "--weights FILE.safetensors --network timm:tiny.in1k" in caught.value.hint
 
@@ -212,7 +212,7 @@ def test_a_hub_whose_file_cannot_be_fetched(timm: FakeTimm, cache: Path, monkeyp
 
     monkeypatch.setattr(hub, "_unreachable", lambda address: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
-    assert "it cannot be fetched (OSError: No space left on device)" in refusal(cache).message
+    assert "it cannot be downloaded (OSError: No space left on device)" in refusal(cache).message
 
 
 @pytest.mark.parametrize("by_variable", [True, False])
@@ -221,7 +221,7 @@ def test_offline_nothing_is_fetched(
 ) -> None:
     monkeypatch.setattr(hub, "_unreachable", lambda address: pytest.fail("the hub was asked"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", by_variable)
-    assert "nothing is to be fetched" in refusal(cache, offline=not by_variable).message
+    assert "nothing may be downloaded" in refusal(cache, offline=not by_variable).message
     put(cache, "timm/tiny.in1k", made.Tiny().state_dict())
     assert open_foreign("timm:tiny.in1k", admitted=None, offline=True).input_size == 24
 
@@ -292,3 +292,6 @@ def test_a_local_file_of_weights(real_timm: Any, tmp_path: Path) -> None:
 def test_an_unknown_name_of_the_real_timm(real_timm: Any, cache: Path) -> None:
     with pytest.raises(UsageError, match=r"Unknown model \(tset_vit\)"):
         open_foreign("timm:tset_vit.r160_in1k", admitted=None)
+    for name in ("timm:test_vit.no_such_tag", "timm:gcvit_tiny.in1k"):  # no such name; no weights on the hub
+        with pytest.raises(UsageError, match=r"no weights of|Invalid pretrained tag"):
+            open_foreign(name, admitted=None)

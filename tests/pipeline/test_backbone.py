@@ -112,10 +112,10 @@ def test_the_weights_of_a_run_start_another(photos: Path, module: Path, tmp_path
     assert np.array_equal(found.probabilities, first.probabilities)
 
 
-def test_all_known_kinds_are_probes(photos: Path, module: Path, tmp_path: Path) -> None:
+def test_some_known_kinds_are_probes_that_the_transfer_has_not_seen(photos: Path, module: Path, tmp_path: Path) -> None:
     settings = {"count": {"max_kinds": 5, "restarts": 2, "enough": 4}}
     counted = nk.count(photos / "known", photos / "unsorted", out=tmp_path / "run", network=NAME, settings=settings)
-    assert counted["probes"] == ["bolt", "gear", "nut", "screw"]
+    assert counted["probes"] == ["bolt", "nut"]
     assert counted["k"] >= 1
 
 

@@ -45,7 +45,7 @@ def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
 def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
     # The embedding's scale is a rule of its own, decided from the features; two settings hang on the number of kinds,
     # and which kinds are probes on the seed.
-    left = {"kinds", "count.probes", "initialise.scale", "discover.alpha", "discover.consistency"}
+    left = {"kinds", "transfer.kind", "count.probes", "initialise.scale", "discover.alpha", "discover.consistency"}
     assert set(autos(resolve(images).model_dump())) <= left
     once = resolve(images)
     assert resolved(once, images, None, CPU) == once
@@ -70,6 +70,7 @@ def test_what_was_said_stays() -> None:
         "centroids.episodes": 7,
         "kinds": 4,
         "precision": "float32",
+        "tune": "all",
     }
     chosen = resolve(known(), said)
     derived = {"images.size": 32, "network_size": 32, "network_features": "last", "precision": "float32"}

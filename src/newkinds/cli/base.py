@@ -73,7 +73,7 @@ Device = Annotated[
     str | None,
     typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Fetch no weights of networks: take what is on this machine.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Download no weights of networks.")]
 PresetName = Annotated[
     str | None,
     typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),

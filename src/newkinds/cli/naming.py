@@ -28,10 +28,7 @@ def networks() -> None:
     Example: newkinds networks
     """
     show_rows(nk.networks().items())
-    out.print(
-        "The pretrained ones, from efficientnet-lite0 on, take pictures at their own size; a smaller one is faster:"
-    )
-    out.print("--set network_size=96")
+    out.print("Pretrained networks take pictures at their own size; --set network_size=96 is faster.")
 
 
 @app.command()

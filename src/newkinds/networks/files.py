@@ -128,7 +128,7 @@ def _shape(network: Network) -> dict[str, Any]:
 
 
 def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Network:
-    """Return a fresh network as a file describes it, without fetching weights that the file has."""
+    """Return a fresh network as a file describes it, without loading weights that the file has."""
     name = str(about["network"])
     check_admitted(name, admitted, where)
     if is_onnx(name) and admitted is not None and is_onnx(admitted):

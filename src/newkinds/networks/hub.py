@@ -6,6 +6,8 @@ import importlib
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
@@ -21,14 +23,15 @@ LARGEST_SIDE, SIDE = 384, 224
 
 
 def open_timm(name: str, pretrained: bool, offline: bool) -> tuple[nn.Module, tuple[str, ...], str]:
-    """Return a network of timm, how its classifier's weights are called, and its licence ("" if timm says none).
+    """Return a network of timm, the prefixes of its classifier's weights, and its licence ("" if timm has none).
 
-    name: timm's, behind "timm:". The module has the attributes `input_size`, `mean` and `std`. pretrained: whether it
-    has the hub's weights, from the local cache or fetched; `offline`, nothing is fetched.
+    The module has the attributes `input_size`, `mean` and `std`. pretrained: whether to load the hub's weights, from
+    the local cache or, unless `offline`, downloaded.
     """
     timm = _imported("timm", name)
     called = name.removeprefix(TIMM)
-    config = timm.get_pretrained_cfg(called)
+    with _explained(timm, name):
+        config = timm.get_pretrained_cfg(called)
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0}
     fixed = config is not None and config.fixed_input_size
     if fixed:
@@ -36,7 +39,10 @@ def open_timm(name: str, pretrained: bool, offline: bool) -> tuple[nn.Module, tu
     if pretrained and config is not None:
         file = _weights(name, config.hf_hub_id, offline)
         options |= {"pretrained": True, "pretrained_cfg_overlay": {"file": file, "custom_load": False}}
-    module = _created(timm, name, called, options)
+    with _explained(timm, name):
+        module = _created(timm, called, options)
+    if pretrained and config is None:
+        raise _no_weights(name)
     known = _imported("timm.data", name).resolve_model_data_config(module)
     side = int(known["input_size"][-1])
     is_flexible = fixed and "dynamic_img_size" in options
@@ -58,44 +64,53 @@ def _imported(module: str, name: str) -> Any:
         ) from error
 
 
-def _created(timm: Any, name: str, called: str, options: dict[str, Any]) -> nn.Module:
-    """Return timm's module; one that takes a single size only is built without `dynamic_img_size`, which is dropped."""
+@contextmanager
+def _explained(timm: Any, name: str) -> Iterator[None]:
+    """Explain an error of timm's, most often that of a name it does not know."""
     try:
-        try:
-            module = timm.create_model(called, **options)
-        except TypeError:
-            if options.pop("dynamic_img_size", None) is None:
-                raise
-            module = timm.create_model(called, **options)
+        yield
     except Exception as error:
         raise UsageError(
             f"The network {name!r} cannot be built by timm {timm.__version__}: {told(error)}.",
             hint="timm.list_pretrained() has the names, in Python.",
         ) from error
-    assert isinstance(module, nn.Module)
+
+
+def _created(timm: Any, called: str, options: dict[str, Any]) -> nn.Module:
+    """Return timm's module; `dynamic_img_size` is removed from the options if it takes a single size only."""
+    try:
+        module: nn.Module = timm.create_model(called, **options)
+    except TypeError:
+        if options.pop("dynamic_img_size", None) is None:
+            raise
+        module = timm.create_model(called, **options)
     return module
 
 
 def _weights(name: str, repository: str | None, offline: bool) -> str:
-    """Return the file of a network's weights, from the local cache of the hub or fetched into it."""
+    """Return the file of a network's weights, from the local cache of the hub or downloaded into it."""
     if not repository:
-        raise UsageError(
-            f"The hub has no weights of {name!r} as {FILE}.",
-            hint=f"Give them with --weights FILE.safetensors --network {name}, or choose another network.",
-        )
+        raise _no_weights(name)
     hub = importlib.import_module("huggingface_hub")
     known = importlib.import_module("huggingface_hub.constants")
     found = hub.try_to_load_from_cache(repository, FILE, cache_dir=known.HF_HUB_CACHE)
     if isinstance(found, str):
         return found
     if offline or known.HF_HUB_OFFLINE:
-        raise _not_at_hand(name, repository, known, "nothing is to be fetched (--offline or HF_HUB_OFFLINE)")
+        raise _not_at_hand(name, repository, known, "nothing may be downloaded (--offline or HF_HUB_OFFLINE)")
     if (why := _unreachable(known.ENDPOINT)) is not None:
         raise _not_at_hand(name, repository, known, f"{known.ENDPOINT} cannot be reached ({why})")
     try:
         return str(hub.hf_hub_download(repository, FILE))
     except Exception as error:  # of HTTP, of the disk, of the repository
-        raise _not_at_hand(name, repository, known, f"it cannot be fetched ({told(error)})") from error
+        raise _not_at_hand(name, repository, known, f"it cannot be downloaded ({told(error)})") from error
+
+
+def _no_weights(name: str) -> UsageError:
+    return UsageError(
+        f"timm knows no weights of {name!r} on the hub.",
+        hint=f"Give them with --weights FILE.safetensors --network {name}, or choose another network.",
+    )
 
 
 def _not_at_hand(name: str, repository: str, known: Any, why: str) -> UsageError:
@@ -103,7 +118,7 @@ def _not_at_hand(name: str, repository: str, known: Any, why: str) -> UsageError
     folder, cache, address = f"models--{repository.replace('/', '--')}", known.HF_HUB_CACHE, known.ENDPOINT
     return UsageError(
         f"The weights of {name!r} are not in the cache, {cache}/{folder}, and {why}.",
-        hint=f"Fetch {address}/{repository}/resolve/main/{FILE} elsewhere and give it: --network {name} --weights "
+        hint=f"Download {address}/{repository}/resolve/main/{FILE} elsewhere and give it: --network {name} --weights "
         f"{FILE}. Or copy the folder {folder} from the cache of a machine that has it.",
     )
 

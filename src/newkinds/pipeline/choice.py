@@ -22,11 +22,11 @@ _INSTALL = "pip install 'newkinds[photos]'"
 def choose_backbone(
     settings: CoreSettings, known: Source, weights: Path | None, *, out: Path, offline: bool, progress: Progress
 ) -> tuple[CoreSettings, Foreign | None]:
-    """Return the settings with the network that was chosen, and that network, opened, if it is from elsewhere.
+    """Return the settings with the network that was chosen and, if it is from elsewhere, that network.
 
-    Where "auto" comes to one that is trained here it stays: which one that is hangs on how the pictures are decoded.
-    Data sets called by name learn their own, as in the paper. out: the run folder; one that was begun keeps its choice.
-    offline: whether nothing may be fetched.
+    If "auto" comes to a network that is trained here, it stays "auto": `resolved` chooses among those by the decoded
+    pictures. Data sets called by name train their own, as in the paper. out: the run folder; a run that was begun keeps
+    its network. offline: whether to download nothing.
     """
     foreign = None
     if settings.network == "auto" and weights is None and not is_named(known):
@@ -63,9 +63,9 @@ def _chosen(
             refused.append(error.message)
             continue
         preferred = f"{' '.join(refused)} " if refused else ""
-        others = [*FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :], "or another of `newkinds networks`"]
+        others = "".join(f"--network {other} or " for other in FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :])
         progress.say(f"The network is {name}, pretrained, as the known pictures are photographs: {look}.")
-        progress.say(f"{preferred}Also possible: --network {', '.join(others).replace(', or', ' or')}.")
+        progress.say(f"{preferred}Also possible: {others}another of `newkinds networks`.")
         return found
     progress.warn(
         "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "

@@ -94,8 +94,12 @@ class Pipeline:
 
     @property
     def frozen(self) -> bool:
-        """Whether f is not trained: everything behind it works on features that are computed once."""
-        return self.settings.tune == "none" and self.method.takes_features(self.settings)
+        """Whether f is not trained: everything behind it works on features that are computed once.
+
+        Methods that have auxiliary networks train their own f.
+        """
+        trains = self.method.auxiliary is not None
+        return self.settings.tune == "none" and self.method.takes_features(self.settings) and not trains
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
