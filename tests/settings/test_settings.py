@@ -240,7 +240,7 @@ def test_all_problems_are_told_at_once() -> None:
 def test_a_section_must_be_a_table() -> None:
     with pytest.raises(UsageError, match="discover = 3"):
         make_settings({"discover": 3})
-    with pytest.raises(UsageError, match="seed = {'x': 3}: .* integer"):
+    with pytest.raises(UsageError, match=r"seed = \{'x': 3\}: .* integer"):
         Settings().with_changes({"seed.x": 3})
 
 
