@@ -21,8 +21,9 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy --strict
 
+# A process for each core, each with one thread.
 pytest: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

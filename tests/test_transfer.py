@@ -103,7 +103,9 @@ def test_a_way_may_be_asked_for(kind: Any, chosen: str) -> None:
 def test_the_same_seed_gives_the_same_bytes() -> None:
     features, labels = kinds_with_noise(8, 6, seed=0)
     options = TransferSettings(kind="project", steps=(10,))
-    first, again, other = (learn_transfer(features, labels, options, seed=seed).matrix for seed in (0, 0, 1))
+    first, again, other = (
+        to_tensors(learn_transfer(features, labels, options, seed=seed))[0]["matrix"].numpy() for seed in (0, 0, 1)
+    )
     assert first.tobytes() == again.tobytes()
     assert first.tobytes() != other.tobytes()
 
@@ -140,3 +142,29 @@ def test_the_choice_is_the_best_and_the_simplest_of_equals(rows: list[list[float
     chosen = choose(shares)
     assert np.mean(shares[chosen]) >= max(np.mean(row) for row in rows) - 1e-4
     assert choose({"simpler": shares[chosen], **shares}) == "simpler"
+
+
+def test_wide_features_take_memory_for_their_pictures_only() -> None:
+    """Features of 100,000 values have a covariance of 80 GB."""
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 8)
+    features = random.normal(size=(48, 100_000)).astype(np.float32) + random.normal(size=(6, 100_000))[labels]
+    found = learn_transfer(features.astype(np.float32), labels, TransferSettings(kind="whiten"))
+    assert found.matrix is not None
+    assert found.matrix.shape == (100_000, 47)
+
+
+def test_principal_components_are_the_same_by_either_product() -> None:
+    features = np.random.default_rng(0).normal(size=(30, 20)) * np.linspace(1, 3, 20)
+    tall, wide = principal(features, 5)[1], principal(np.hstack([features, np.zeros((30, 20))]), 5)[1]
+    assert np.abs(wide[20:]).max() < 1e-12
+    np.testing.assert_allclose(np.abs(np.diag(tall.T @ wide[:20])), 1, atol=1e-9)
+
+
+def test_features_that_stay_as_they_are_keep_no_matrix() -> None:
+    features, labels = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32), np.arange(20) % 5
+    found = learn_transfer(features, labels, TransferSettings(kind="none"))
+    again = from_tensors(*to_tensors(found))
+    assert found.matrix is None
+    assert again.matrix is None
+    np.testing.assert_allclose(again(features), features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6)

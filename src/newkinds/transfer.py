@@ -30,6 +30,7 @@ from newkinds.settings.transfer import Transfer as TransferSettings
 
 NEIGHBOURS = 10  # pictures around a hidden one, of which those of its kind are counted
 FEWEST_KINDS, FEWEST_PICTURES = 4, 8  # known kinds, and pictures more than kinds, without which nothing can be learnt
+MANY = 4096  # pictures that are enough for the principal components of features wider than this
 TIGHTEST = 1e-6  # of the whole variance: what varies inside kinds counts as at least this
 DIGITS = 4  # of the share of neighbours, beyond which ways count as equally good
 
@@ -38,17 +39,20 @@ DIGITS = 4  # of the share of neighbours, beyond which ways count as equally goo
 class Transfer:
     """A linear map of features, and what was found about the ways to make one.
 
-    mean: m, float32 (d,). matrix: A transposed, float32 (d, w). tried: for each way, the mean share of a hidden
-    picture's neighbours that are of its kind and its standard error over the folds. chosen: which of them it is.
+    mean: m, float32 (d,). matrix: A transposed, float32 (d, w), or None for features that stay as they are but for
+    their length. tried: for each way, the mean share of a hidden picture's neighbours that are of its kind and its
+    standard error over the folds. chosen: which of them it is.
     """
 
     mean: NDArray[np.float32]
-    matrix: NDArray[np.float32]
+    matrix: NDArray[np.float32] | None
     chosen: str
     tried: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return features (N, d) of the backbone, transferred: float32 (N, w), of length 1."""
+        if self.matrix is None:
+            return directions(features).astype(np.float32)
         moved: NDArray[np.float64] = (directions(features) - self.mean) @ self.matrix.astype(np.float64)
         return directions(moved).astype(np.float32)
 
@@ -72,8 +76,11 @@ def learn_transfer(
     ways = _ways(settings)
     if len(ways) > 1 and not _enough(labels):
         ways = ways[:1]
-    mean, basis = principal(directions(features), settings.dimensions)
-    reduced = (directions(features) - mean) @ basis
+    if ways == ["none"]:
+        return _untouched(features.shape[1])
+    unit = directions(features)
+    mean, basis = principal(unit, settings.dimensions)
+    reduced = (unit - mean) @ basis
     shares: dict[str, list[float]] = {way: [] for way in ways}
     folds = _folds(labels, settings.folds, seed) if len(ways) > 1 else []
     with progress.step("What the known kinds teach about features", len(folds)) as bar:
@@ -82,16 +89,19 @@ def learn_transfer(
             found = _matrices(reduced[kept], labels[kept], settings, ways, seed, number)
             for way in ways:
                 looked_at = ~kept & plain
-                shares[way].append(share_of_kind(reduced[looked_at] @ found[way], labels[looked_at]))
+                moved = unit[looked_at] if way == "none" else reduced[looked_at] @ found[way]
+                shares[way].append(share_of_kind(moved, labels[looked_at]))
             bar.advance()
     chosen = choose(shares) if folds else ways[0]
-    if chosen == "none":
-        width = features.shape[1]
-        mean, matrix = np.zeros(width), np.eye(width)
-    else:
-        matrix = basis @ _matrices(reduced, labels, settings, [chosen], seed, -1)[chosen]
     tried = {way: (float(np.mean(s)), float(np.std(s, ddof=1) / np.sqrt(len(s)))) for way, s in shares.items() if s}
+    if chosen == "none":
+        return _untouched(features.shape[1], tried)
+    matrix = basis @ _matrices(reduced, labels, settings, [chosen], seed, -1)[chosen]
     return Transfer(mean.astype(np.float32), matrix.astype(np.float32), chosen, tried)
+
+
+def _untouched(width: int, tried: Mapping[str, tuple[float, float]] | None = None) -> Transfer:
+    return Transfer(np.zeros(width, np.float32), None, "none", tried or {})
 
 
 def choose(shares: Mapping[str, Sequence[float]]) -> str:
@@ -133,13 +143,22 @@ def _folds(labels: NDArray[np.int64], number: int, seed: int) -> list[NDArray[np
 
 
 def principal(features: NDArray[np.float64], dimensions: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean (d,) and the first principal components (d, w), w at most `dimensions`, by the covariance."""
+    """Return the mean (d,) and the first principal components (d, w), w at most `dimensions`.
+
+    By the covariance, or where features are wider than pictures are many, by the products of pictures. Of very wide
+    features, some of the pictures are enough.
+    """
     with one_thread():
         mean = features.mean(axis=0)
+        if features.shape[1] > MANY < len(features):
+            features = features[np.linspace(0, len(features) - 1, MANY).astype(np.int64)]
         centred = features - mean
-        values, vectors = np.linalg.eigh(centred.T @ centred / len(features))
-        kept = min(dimensions, len(features) - 1, int((values > values[-1] * 1e-10).sum()))
-        return mean, vectors[:, ::-1][:, : max(1, kept)]
+        wide = len(centred) < centred.shape[1]
+        products = centred @ centred.T if wide else centred.T @ centred
+        values, vectors = np.linalg.eigh(products / len(centred))
+        kept = max(1, min(dimensions, len(centred) - 1, int((values > values[-1] * 1e-10).sum())))
+        found = vectors[:, ::-1][:, :kept]
+        return mean, directions((centred.T @ found).T).T if wide else found
 
 
 def _matrices(
@@ -152,7 +171,7 @@ def _matrices(
 ) -> dict[str, NDArray[np.float64]]:
     """Return for each way the matrix (w, w) that it puts behind the principal components (N, w)."""
     whitener = whitening(reduced, labels, settings.shrinkage)
-    found = {"none": np.eye(reduced.shape[1]), "whiten": whitener}
+    found = {"whiten": whitener}
     steps = [_steps(way) for way in ways if _steps(way)]
     if steps:
         whitened = directions(reduced @ whitener).astype(np.float32)
@@ -231,11 +250,14 @@ def leave_one_out_loss(embeddings: Tensor, labels: Tensor, temperature: float) -
 
 def to_tensors(transfer: Transfer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return a transfer as tensors and words, as files keep it."""
-    tensors = {"mean": torch.from_numpy(transfer.mean), "matrix": torch.from_numpy(transfer.matrix)}
+    tensors = {"mean": torch.from_numpy(transfer.mean)}
+    if transfer.matrix is not None:
+        tensors["matrix"] = torch.from_numpy(transfer.matrix)
     return tensors, {"chosen": transfer.chosen, "tried": [[way, *told] for way, told in transfer.tried.items()]}
 
 
 def from_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Transfer:
     """Take back what `to_tensors` gave."""
     tried = {str(way): (float(mean), float(error)) for way, mean, error in about["tried"]}
-    return Transfer(tensors["mean"].numpy(), tensors["matrix"].numpy(), str(about["chosen"]), tried)
+    matrix = tensors["matrix"].numpy() if "matrix" in tensors else None
+    return Transfer(tensors["mean"].numpy(), matrix, str(about["chosen"]), tried)

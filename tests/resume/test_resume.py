@@ -82,6 +82,7 @@ def test_the_installed_command_gives_the_same_bytes(
     assert hashes(tmp_path / "run") == whole[0]
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments_change_nothing(
     arguments: list[str], whole: tuple[dict[str, str], float], tmp_path: Path
 ) -> None:

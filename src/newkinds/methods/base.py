@@ -179,10 +179,10 @@ class Method:
     name: for `--method`. line: for the help. run: from a problem to a solution. sections: its settings, by the name of
     their table. stages: its training stages before pictures get their kinds, by the name in the log, with the title of
     their chart; assigns: the stage in which pictures get their kinds, if it trains one. takes_features: whether it uses
-    f's features. auxiliary: its auxiliary network. resolve: values for its settings that are "auto", by dotted keys.
-    finds_kinds: the number of kinds to begin with if the method finds their number itself, from the settings and the
-    number of pictures; None: it is estimated before. heads: the classes of its models' heads. advice: what to try when
-    kinds stay empty.
+    f's features; takes_transfer: whether it can use them after a transfer, which may be negative. auxiliary: its
+    auxiliary network. resolve: values for its settings that are "auto", by dotted keys. finds_kinds: the number of
+    kinds to begin with if the method finds their number itself, from the settings and the number of pictures; None: it
+    is estimated before. heads: the classes of its models' heads. advice: what to try when kinds stay empty.
     """
 
     name: str
@@ -192,6 +192,7 @@ class Method:
     stages: Mapping[str, str] = field(default_factory=dict)
     assigns: str | None = None
     takes_features: Callable[[CoreSettings], bool] = lambda settings: True
+    takes_transfer: bool = True
     auxiliary: Auxiliary | None = None
     resolve: Callable[[CoreSettings, ImageSet], Mapping[str, Any]] = lambda settings, known: {}
     finds_kinds: Callable[[CoreSettings, int], int | None] = lambda settings, pictures: None

@@ -251,5 +251,6 @@ METHODS = (
         lpnmf_method,
         {"lpnmf": Lpnmf},
         takes_features=lambda settings: settings.section(Lpnmf).on == "features",
+        takes_transfer=False,
     ),
 )

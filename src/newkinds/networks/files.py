@@ -119,7 +119,7 @@ def _shape(network: Network) -> dict[str, Any]:
     shape: dict[str, Any] = {"network": network.name, "channels": network.channels, "size": network.size}
     shape["network_size"] = network.network_size
     if network.transfer is not None:
-        shape["transfer"] = network.feature_dim
+        shape["transfer"] = None if network.transfer.matrix is None else network.feature_dim
     if network.features != "last":
         shape["features"] = network.features
     if isinstance(network.backbone, Foreign) and network.backbone.sha256 is not None:
@@ -153,7 +153,8 @@ def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Ne
             hint="Put the file back as it was, or say where it is: --network FILE.onnx",
         )
     if "transfer" in about:
-        network.transfer = TransferLayer(network.feature_dim, int(about["transfer"]))
+        width = about["transfer"]
+        network.transfer = TransferLayer(network.feature_dim, None if width is None else int(width))
     return network
 
 

@@ -19,19 +19,28 @@ from newkinds.randomness import seeded_torch
 
 
 class TransferLayer(nn.Module):
-    """Features (B, d) to what the known kinds make of them, (B, w): unit length, moved, multiplied, unit length."""
+    """Features (B, d) to what the known kinds make of them, (B, w): unit length, moved, multiplied, unit length.
+
+    Without `outputs`, brought to unit length and no more.
+    """
 
     mean: Tensor
-    matrix: Tensor
+    matrix: Tensor | None
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int | None) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(inputs))
-        self.register_buffer("matrix", torch.zeros(inputs, outputs))
+        self.register_buffer("matrix", None if outputs is None else torch.zeros(inputs, outputs))
 
     def forward(self, features: Tensor) -> Tensor:
         """Return transferred features."""
-        return F.normalize((F.normalize(features, dim=1) - self.mean) @ self.matrix, dim=1)
+        unit = F.normalize(features, dim=1)
+        return unit if self.matrix is None else F.normalize((unit - self.mean) @ self.matrix, dim=1)
+
+    @property
+    def width(self) -> int:
+        """The width of what comes out."""
+        return len(self.mean) if self.matrix is None else self.matrix.shape[1]
 
 
 class Network(nn.Module):
@@ -72,14 +81,15 @@ class Network(nn.Module):
     @property
     def feature_dim(self) -> int:
         """The width of the features."""
-        return self.backbone.feature_dim if self.transfer is None else self.transfer.matrix.shape[1]
+        return self.backbone.feature_dim if self.transfer is None else self.transfer.width
 
-    def with_transfer(self, mean: NDArray[np.float32], matrix: NDArray[np.float32]) -> Network:
-        """Return a copy with a transfer behind its backbone: mean (d,), matrix (d, w)."""
+    def with_transfer(self, mean: NDArray[np.float32], matrix: NDArray[np.float32] | None) -> Network:
+        """Return a copy with a transfer behind its backbone: mean (d,), matrix (d, w) or None."""
         copied = copy.deepcopy(self)
-        layer = TransferLayer(*matrix.shape)
+        layer = TransferLayer(len(mean), None if matrix is None else matrix.shape[1])
         layer.mean.copy_(torch.from_numpy(mean))
-        layer.matrix.copy_(torch.from_numpy(matrix))
+        if layer.matrix is not None and matrix is not None:
+            layer.matrix.copy_(torch.from_numpy(matrix))
         copied.transfer = layer.to(self.device)
         return copied
 

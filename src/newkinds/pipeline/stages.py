@@ -232,7 +232,7 @@ class Pipeline:
             return
         checkpoints = self.run.checkpoints()
         found = self.method.run(self._problem(network, kinds, checkpoints))
-        if self.frozen:
+        if self.frozen and self.method.takes_transfer:
             transfer = self.transfer(network)
             found = behind(network.with_transfer(transfer.mean, transfer.matrix), found)
         empty = len(found.assignment.columns) - found.assignment.n_kinds
@@ -251,7 +251,7 @@ class Pipeline:
     def _problem(self, network: Network, kinds: int, checkpoints: Checkpoints) -> Problem:
         """Return what the method is to solve: pictures and f, or features where f is frozen."""
         known, unsorted, features = self.known, self.unsorted, self.features(network, "unsorted", self.unsorted)
-        if self.frozen:
+        if self.frozen and self.method.takes_transfer:
             transfer = self.transfer(network)
             features = self.views(network, "unsorted", unsorted).transferred(transfer)
             known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
