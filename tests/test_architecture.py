@@ -39,6 +39,7 @@ ROOMS = (
     "datasets/",
     "networks/",
     "settings/",
+    "profiles/",
     "training.py",
     "features.py",
     "clustering/",

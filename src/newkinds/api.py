@@ -57,6 +57,7 @@ def discover(
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
+    profile: str | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     auxiliary: Mapping[str, str | Path] | None = None,
@@ -86,6 +87,7 @@ def discover(
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
             network named.
         data: the folder that data sets called by name lie in; default $NEWKINDS_DATA.
+        profile: a name from `newkinds profiles`; default: the one that suits the pictures.
         preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and
             the other arguments come over it.
         settings: a TOML file, nested values, or `Settings`.
@@ -97,7 +99,14 @@ def discover(
         progress: what shows how far it is. None: bars in a terminal, a line in a notebook, nothing elsewhere;
             `Progress("quiet")`: warnings only.
     """
-    given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
+    given = {
+        "kinds": kinds,
+        "method": method,
+        "discover.variant": variant,
+        "network": network,
+        "seed": seed,
+        "profile": profile,
+    }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     say = automatic(progress)
@@ -111,6 +120,7 @@ def pretrain(
     out: str | Path,
     network: str | None = None,
     seed: int | None = None,
+    profile: str | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     weights: str | PathLike[str] | None = None,
@@ -124,12 +134,12 @@ def pretrain(
     The same call again continues an interrupted training.
 
     Args:
-        known, seed, preset, settings, data, device, offline, progress: as in `discover`.
+        known, seed, profile, preset, settings, data, device, offline, progress: as in `discover`.
         network: as in `discover`; "auto" is one that has learnt nothing yet.
         out: the run folder.
         weights: an f to go on from, such as one of fewer kinds.
     """
-    given = {"network": network, "seed": seed}
+    given = {"network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
@@ -176,6 +186,7 @@ def count(
     seed: int | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
+    profile: str | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     device: str | None = None,
@@ -186,9 +197,10 @@ def count(
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, network, seed, weights, data, preset, settings, device, offline, progress: as in `discover`.
+        known, unsorted, network, seed, weights, data, profile, preset, settings, device, offline, progress: as in
+            `discover`.
     """
-    given = {"kinds": "auto", "network": network, "seed": seed}
+    given = {"kinds": "auto", "network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))

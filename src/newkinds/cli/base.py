@@ -78,6 +78,10 @@ PresetName = Annotated[
     str | None,
     typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),
 ]
+ProfileName = Annotated[
+    str | None,
+    typer.Option("--profile", help="A name from `newkinds profiles`; default: the one that suits the pictures."),
+]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")

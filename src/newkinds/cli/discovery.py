@@ -18,6 +18,7 @@ from newkinds.cli.base import (
     Offline,
     Out,
     PresetName,
+    ProfileName,
     Quiet,
     Run,
     Seed,
@@ -76,6 +77,7 @@ def discover(
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
+    profile: ProfileName = None,
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
@@ -88,7 +90,7 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    options |= {"network": network, "seed": seed}
+    options |= {"network": network, "seed": seed, "profile": profile}
     found = nk.discover(
         known,
         unsorted,
@@ -110,6 +112,7 @@ def pretrain(
     folder: Out,
     network: Network = None,
     seed: Seed = None,
+    profile: ProfileName = None,
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
@@ -125,7 +128,7 @@ def pretrain(
 
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
-    chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known,))
+    chosen = settings_from(settings, set_, {"network": network, "seed": seed, "profile": profile}, preset, (known,))
     file = nk.pretrain(
         known,
         out=folder,
@@ -148,6 +151,7 @@ def count(
     seed: Seed = None,
     weights: Weights = None,
     data: Data = None,
+    profile: ProfileName = None,
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
@@ -159,7 +163,9 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known, unsorted))
+    chosen = settings_from(
+        settings, set_, {"network": network, "seed": seed, "profile": profile}, preset, (known, unsorted)
+    )
     found = nk.count(
         known,
         unsorted,

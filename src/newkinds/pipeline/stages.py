@@ -31,6 +31,7 @@ from newkinds.pipeline.resolve import resolved
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
 from newkinds.pretrain.resolve import why_loss
+from newkinds.profiles import in_words as profile_in_words
 from newkinds.progress import QUIET, Progress
 from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
@@ -76,6 +77,7 @@ class Pipeline:
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
         self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
+        progress.say(profile_in_words(self.settings.profile))
         self.trained, self.probes = self._split_known()
         data = {
             "known": about(known),

@@ -33,6 +33,14 @@ class CoreSettings(Section):
         "how much depends on chance.",
         json_schema_extra=EVERYDAY,
     )
+    profile: Literal["auto", "photos", "pictures", "characters", "embeddings", "none"] = Field(
+        "auto",
+        description="Which values stand in place of the defaults below, for a sort of pictures; `newkinds profiles "
+        'NAME` shows them. "photos": a pretrained network, whose features are not trained further; "embeddings": '
+        'features of your own; "pictures" and "characters": a network that learns here, from colour or grey pictures. '
+        '"none": the defaults as they are. "auto": the one for where f comes from.',
+        json_schema_extra=EVERYDAY,
+    )
     method: str = Field(
         "",
         description='How the unsorted pictures are sorted. "dtc" is the paper\'s deep transfer clustering; `newkinds '
@@ -50,7 +58,8 @@ class CoreSettings(Section):
         description="The backbone f, which makes features of pictures: one that is trained here or a pretrained one, "
         'by its name; one of timm; an ONNX file; or one from code of your own. "auto": for colour photographs of more '
         "than 48 pixels a pretrained one, if one is installed; otherwise one that is trained here, a VGG6 for grey "
-        "pictures, a ResNet18 for colour ones, at a quarter of the width where there is no GPU.",
+        "pictures, a ResNet18 for colour ones; without a GPU at a quarter of the width, and a VGG6 for colour pictures "
+        "of up to 48 pixels, too.",
         json_schema_extra={
             **EVERYDAY,
             "format": 'a name from `newkinds networks`, timm:NAME, FILE.onnx, module:function or "auto"',

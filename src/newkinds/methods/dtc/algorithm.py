@@ -28,6 +28,7 @@ def dtc(problem: Problem) -> Solution:
     """Run Algorithm 1 on a problem; f itself is left as it is."""
     settings = problem.settings
     chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds)
+    assert isinstance(chosen.epochs, int)
     task = _task(problem, chosen)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with its own optimiser.

@@ -77,6 +77,7 @@ class ClusteringTask(Task):
         self.calm = 0  # consecutive epochs in which hardly an assignment changed
         self.best = BestState(settings.guard != "off")
         self.epoch, self.monitor = -1, math.nan  # of the last epoch that ended
+        assert isinstance(settings.epochs, int)
         epochs = settings.warmup_epochs + settings.epochs
         self.snapshots = Snapshots(watch, settings.snapshots, epochs, unsorted, seed)
 
