@@ -31,11 +31,12 @@ class Trained:
 class Setup:
     """A data set as the paper uses it.
 
-    profile: the settings of our own runs. known, unsorted: parts by name; of several unsorted parts, figures are means over all of them. counted_with: the
-    known part where the number of kinds is estimated, which holds the probes. but_probes: what f is trained on where
-    the number is to be estimated, if that is less than `known`. f, f_but_probes: what our own runs start from, trained
-    on the one and the other; without it, f is trained by the profile. own: settings of our own runs beside their
-    profile, and own_of: those of single methods. differs: what sets our own runs apart from the paper's, in words.
+    profile: the settings of our own runs. known, unsorted: parts by name; of several unsorted parts, figures are
+    means over all of them. counted_with: the known part where the number of kinds is estimated, which holds the
+    probes. but_probes: what f is trained on where the number is to be estimated, if that is less than `known`. f,
+    f_but_probes: what our own runs start from, trained on the one and the other; without it, f is trained by the
+    profile. own: settings of our own runs beside their profile, and own_of: those of single methods. differs: what
+    sets our own runs apart from the paper's, in words.
     """
 
     name: str

@@ -112,7 +112,7 @@ KNOWN_K = Table(
     about="k-means is on f's features.",
 )
 
-_EVEN = {"discover.evenness": 1.0}
+_EVEN = {"discover.evenness": 1}
 EQUAL_SIZES = Table(
     "equal-sizes",
     "Table 1, where kinds are known to be equally large",
@@ -260,7 +260,7 @@ _STUDIED = {
     "discover.variant": "baseline",
     "discover.mixed": False,
     "discover.epochs": 20,
-    "discover.evenness": 1.0,
+    "discover.evenness": 1,
 }
 BOTTLENECK_WIDTH = Table(
     "bottleneck-width",
@@ -277,8 +277,9 @@ BOTTLENECK_WIDTH = Table(
     ),
     minutes=5,
     kind="study",
-    about="DTC-Baseline on the ten unlabelled classes for 20 epochs, kinds held to the same size, started from the PCA. The paper draws a curve and "
-    "gives no figures: it is not very sensitive, and best with as many components as kinds, ten.",
+    about="DTC-Baseline on the ten unlabelled classes for 20 epochs, kinds held to the same size, started from the "
+    "PCA. The paper draws a curve and gives no figures: it is not very sensitive, and best with as many components as "
+    "kinds, ten.",
     x="width of the bottleneck",
 )
 
@@ -292,8 +293,9 @@ WRONG_K = Table(
     ),
     minutes=7,
     kind="study",
-    about="DTC-Baseline on the ten unlabelled classes for 20 epochs, kinds held to the same size. The paper draws a curve and gives no figures: "
-    "both measures fall away from the true number, and a larger one does less harm than a smaller one.",
+    about="DTC-Baseline on the ten unlabelled classes for 20 epochs, kinds held to the same size. The paper draws a "
+    "curve and gives no figures: both measures fall away from the true number, and a larger one does less harm than a "
+    "smaller one.",
     x="number of kinds asked for",
 )
 

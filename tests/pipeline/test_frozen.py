@@ -56,7 +56,7 @@ def test_the_model_takes_what_the_backbone_gives(found: nk.Discovery) -> None:
 
 def test_what_was_said_stays(tmp_path: Path) -> None:
     known, heap = embeddings(5, 8, seed=0), embeddings(3, 8, seed=1)[0]
-    settings = {**QUICK, "initialise": {"bottleneck": "pca", "neighbours": 0}, "tune": "all"}
+    settings = {**QUICK, "initialise": {"bottleneck": "pca", "neighbours": 0}, "tune": "all", "profile": "none"}
     nk.discover(known, heap, out=tmp_path / "run", kinds=3, settings=settings, page=False)
     run = RunFolder.open(tmp_path / "run")
     assert not run.has(names.TRANSFER)

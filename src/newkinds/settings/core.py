@@ -70,7 +70,6 @@ class CoreSettings(Section):
         description='The numbers that training computes with. "bfloat16" takes about half as long where the processor '
         'multiplies in it, with three digits; "float64" takes two to three times as long and gives the same kinds '
         'with any number of processes. "auto": bfloat16 on GPUs that multiply in it, float32 elsewhere.',
-        json_schema_extra=EVERYDAY,
     )
     network_size: Positive | Literal["auto"] = Field(
         "auto",
