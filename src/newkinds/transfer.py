@@ -23,7 +23,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newkinds.clustering.neighbours import directions, nearest_by_direction
+from newkinds.clustering.neighbours import directions, directions_float32, nearest_by_direction
+from newkinds.memory import row_blocks
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, one_thread
 from newkinds.settings.transfer import Transfer as TransferSettings
@@ -52,9 +53,12 @@ class Transfer:
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return features (N, d) of the backbone, transferred: float32 (N, w), of length 1."""
         if self.matrix is None:
-            return directions(features).astype(np.float32)
-        moved: NDArray[np.float64] = (directions(features) - self.mean) @ self.matrix.astype(np.float64)
-        return directions(moved).astype(np.float32)
+            return directions_float32(features)
+        matrix = self.matrix.astype(np.float64)
+        moved = np.empty((len(features), matrix.shape[1]), np.float32)
+        for rows in row_blocks(*features.shape):
+            moved[rows] = directions_float32((directions(features[rows]) - self.mean) @ matrix)
+        return moved
 
 
 def learn_transfer(
@@ -174,7 +178,7 @@ def _matrices(
     found = {"whiten": whitener}
     steps = [_steps(way) for way in ways if _steps(way)]
     if steps:
-        whitened = directions(reduced @ whitener).astype(np.float32)
+        whitened = directions_float32(reduced @ whitener)
         for number, matrix in projections(whitened, labels, settings, steps, seed, fold).items():
             found[f"project-{number}"] = whitener @ matrix.astype(np.float64)
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.clustering.neighbours import directions
+from newkinds.clustering.neighbours import directions_float32
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Solution
 from newkinds.networks import Model, Network
@@ -37,8 +37,10 @@ class Views:
         """Return the mean over the views of their transferred features, at length 1: float32 (N, w)."""
         if len(self.rows) == 1:
             return transfer(self.rows[0])
-        total = np.sum([transfer(rows).astype(np.float64) for rows in self.rows], axis=0)
-        return directions(total).astype(np.float32)
+        total = transfer(self.rows[0]).astype(np.float64)
+        for rows in self.rows[1:]:
+            total += transfer(rows)
+        return directions_float32(total)
 
 
 def as_embeddings(images: ImageSet, features: Features) -> ImageSet:

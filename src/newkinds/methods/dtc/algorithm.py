@@ -56,9 +56,11 @@ def _task(problem: Problem, chosen: Discover) -> ClusteringTask:
     seen = averaged_features(
         problem.network, problem.unsorted, problem.features, first.views, chosen.augmentation, seed, problem.progress
     )
-    start = from_writer(lambda: initialise(seen, problem.kinds, first, alpha=alpha, seed=seed))
-    near = from_writer(lambda: nearest_by_direction(seen, chosen.neighbours)) if chosen.neighbours > 1 else None
+    most = max(first.neighbours, chosen.neighbours)  # found once for the start and for the targets
+    near = from_writer(lambda: nearest_by_direction(seen, most)) if most > 1 else None
+    start = from_writer(lambda: initialise(seen, problem.kinds, first, alpha=alpha, seed=seed, near=near))
     network = copy.deepcopy(problem.network)
+    near = near[:, : chosen.neighbours] if near is not None and chosen.neighbours > 1 else None
     return ClusteringTask(network, start, problem.unsorted, chosen, seed, problem.truth, problem.watch, near)
 
 
