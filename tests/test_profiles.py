@@ -104,9 +104,7 @@ def test_the_papers_presets_have_none(name: str) -> None:
         ("photos", pictures(8, embeddings=True), None, "these are ready-made embeddings"),
     ],
 )
-def test_a_profile_that_cannot_be_is_refused(
-    asked: str, known: ImageSet, weights: Network | None, words: str
-) -> None:
+def test_a_profile_that_cannot_be_is_refused(asked: str, known: ImageSet, weights: Network | None, words: str) -> None:
     with pytest.raises(UsageError, match=words) as refused:
         suited_profile(Settings().with_changes({"profile": asked}), known, weights is not None)
     assert "--profile" in refused.value.hint
