@@ -17,7 +17,7 @@ from newkinds.clustering.threads import Threads
 from newkinds.memory import row_blocks
 
 ROUNDS = 2  # of averaging over neighbours
-ROWS, COLUMNS = 512, 8192  # of a tile: similarities that a thread holds at once
+ROWS, COLUMNS = 256, 4096  # of a tile: the similarities that a thread holds at once, 4 MB or, in float64, 8
 PRECISE = 20_000  # pictures up to which neighbours are found in float64; of more in float32, in half the time
 
 F = TypeVar("F", np.float32, np.float64)
