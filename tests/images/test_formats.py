@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from making import picture
 from numpy.typing import NDArray
 from PIL import Image, features
 
-from making import picture
 from newkinds.errors import DataError
 from newkinds.images import decode as decoding
 from newkinds.images.decode import ImageError, decode, probe

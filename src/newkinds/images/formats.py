@@ -14,13 +14,15 @@ HEAD = 64  # bytes of a file that `by_content` looks at
 
 @dataclass(frozen=True)
 class Unread:
-    """A sort of files that people keep among their pictures. reason: why one is skipped. use: how to use them."""
+    """A sort of files that people keep among their pictures. reason: why one is skipped. use: how to use them. endings: of their
+    names, with a space between two.
+    """
 
     one: str
     many: str
     reason: str
     use: str
-    endings: frozenset[str]
+    endings: str
 
     def counted(self, number: int) -> str:
         """Return so many of them in words."""
@@ -32,32 +34,29 @@ HEIC = Unread(
     "HEIC pictures",
     "a HEIC or HEIF picture, which needs pillow-heif",
     "To read HEIC, pip install 'newkinds[heic]', or convert it: magick mogrify -format jpg *.heic",
-    frozenset({".heic", ".heif", ".hif"}),
+    ".heic .heif .hif",
 )
 AVIF = Unread(
     "AVIF picture",
     "AVIF pictures",
     "an AVIF picture, which needs Pillow 11.3 or later",
     "To read AVIF, pip install 'pillow>=11.3', or convert it: magick mogrify -format jpg *.avif",
-    frozenset({".avif", ".avifs"}),
+    ".avif .avifs",
 )
 RAW = Unread(
     "camera raw file",
     "camera raw files",
     "a camera raw file, which is not read",
-    "To use raw files, convert them (darktable-cli photo.dng photo.jpg), or export them as JPEG from the camera maker's "
-    "program",
-    frozenset(
-        ".3fr .arw .cr2 .cr3 .crw .dcr .dng .erf .fff .iiq .kdc .mef .mos .mrw .nef .nrw .orf .pef .raf .rw2 .rwl .sr2 "
-        ".srf .srw .x3f".split()
-    ),
+    "To use raw files, convert them (darktable-cli photo.dng photo.jpg), or export them as JPEG with the maker's program",
+    ".3fr .arw .cr2 .cr3 .crw .dcr .dng .erf .fff .iiq .kdc .mef .mos .mrw .nef .nrw .orf .pef .raf .rw2 .rwl .sr2 "
+    ".srf .srw .x3f",
 )
 VIDEO = Unread(
     "video",
     "videos",
     "a video, not a picture",
     "To use a video, take pictures out of it, here one a second: ffmpeg -i film.mp4 -vf fps=1 frames/%05d.jpg",
-    frozenset(".3gp .avi .flv .m2ts .m4v .mkv .mov .mp4 .mpeg .mpg .mts .ogv .webm .wmv".split()),
+    ".3gp .avi .flv .m2ts .m4v .mkv .mov .mp4 .mpeg .mpg .mts .ogv .webm .wmv",
 )
 UNREAD = (HEIC, AVIF, RAW, VIDEO)
 
@@ -80,7 +79,7 @@ def by_content(head: bytes) -> Unread | None:
 
 def by_ending(ending: str) -> Unread | None:
     """Return which of these sorts a file is called, by its ending, such as ".MOV"; None for any other."""
-    return next((sort for sort in UNREAD if ending.lower() in sort.endings), None)
+    return next((sort for sort in UNREAD if ending.lower() in sort.endings.split()), None)
 
 
 def left_out(skipped: Iterable[Skipped]) -> tuple[str, str] | None:
