@@ -1,8 +1,8 @@
 """Decoding: the bytes of an image file to pixels. The only module of the package that imports PIL.
 
-JPEG, PNG, WebP, BMP, GIF and TIFF are read, AVIF where Pillow can, HEIC where pillow-heif is installed, nothing else: the
-first bytes choose the reader, so none of Pillow's other plugins ever sees a file. Every picture comes out as 8-bit grey
-or RGB by these rules:
+JPEG, PNG, WebP, BMP, GIF and TIFF are read, AVIF where Pillow can, and HEIC where pillow-heif is installed. The first
+bytes choose the reader, so none of Pillow's other plugins ever sees a file. Every picture comes out as 8-bit grey or
+RGB by these rules:
 
 - The first frame of an animation or of a TIFF with pages is the picture.
 - EXIF orientation is applied. Colour profiles and gamma are not.

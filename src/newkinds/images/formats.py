@@ -14,8 +14,9 @@ HEAD = 64  # bytes of a file that `by_content` looks at
 
 @dataclass(frozen=True)
 class Unread:
-    """A sort of files that people keep among their pictures. reason: why one is skipped. use: how to use them. endings: of their
-    names, with a space between two.
+    """A sort of files that people keep among their pictures.
+
+    reason: why one is skipped. use: how to use them. endings: of their names, with a space between two.
     """
 
     one: str
@@ -33,21 +34,21 @@ HEIC = Unread(
     "HEIC picture",
     "HEIC pictures",
     "a HEIC or HEIF picture, which needs pillow-heif",
-    "To read HEIC, pip install 'newkinds[heic]', or convert it: magick mogrify -format jpg *.heic",
+    "To read HEIC, `pip install 'newkinds[heic]'`, or convert it: `magick mogrify -format jpg *.heic`",
     ".heic .heif .hif",
 )
 AVIF = Unread(
     "AVIF picture",
     "AVIF pictures",
     "an AVIF picture, which needs Pillow 11.3 or later",
-    "To read AVIF, pip install 'pillow>=11.3', or convert it: magick mogrify -format jpg *.avif",
+    "To read AVIF, `pip install 'pillow>=11.3'`, or convert it: `magick mogrify -format jpg *.avif`",
     ".avif .avifs",
 )
 RAW = Unread(
     "camera raw file",
     "camera raw files",
     "a camera raw file, which is not read",
-    "To use raw files, convert them (darktable-cli photo.dng photo.jpg), or export them as JPEG with the maker's program",
+    "To use raw files, convert them, as by `darktable-cli photo.dng photo.jpg`",
     ".3fr .arw .cr2 .cr3 .crw .dcr .dng .erf .fff .iiq .kdc .mef .mos .mrw .nef .nrw .orf .pef .raf .rw2 .rwl .sr2 "
     ".srf .srw .x3f",
 )
@@ -55,7 +56,7 @@ VIDEO = Unread(
     "video",
     "videos",
     "a video, not a picture",
-    "To use a video, take pictures out of it, here one a second: ffmpeg -i film.mp4 -vf fps=1 frames/%05d.jpg",
+    "To use a video, take pictures out of it, here one a second: `ffmpeg -i film.mp4 -vf fps=1 frames/%05d.jpg`",
     ".3gp .avi .flv .m2ts .m4v .mkv .mov .mp4 .mpeg .mpg .mts .ogv .webm .wmv",
 )
 UNREAD = (HEIC, AVIF, RAW, VIDEO)

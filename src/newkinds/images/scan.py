@@ -220,9 +220,14 @@ def _no_root(root: Path, error: OSError) -> DataError:
     return DataError(f"{root} cannot be read ({error.strerror}).", hint=f"Look at its permissions: ls -ld {root}")
 
 
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder of this name is passed over."""
+    return name.startswith(".") or name.lower() in _SYSTEM_NAMES
+
+
 def _why_not(entry: os.DirEntry[str]) -> str:
     """Return the reason to skip a directory entry without opening it, or "" for a file or folder to open."""
-    if entry.name.startswith(".") or entry.name.lower() in _SYSTEM_NAMES:
+    if is_hidden(entry.name):
         return "hidden folder" if entry.is_dir(follow_symlinks=False) else "hidden file"
     try:
         status = entry.stat()
