@@ -193,7 +193,9 @@ def count(
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))
     try:
-        return pipeline.count(pipeline.network())
+        found = pipeline.network()
+        pipeline.known_quality(found)
+        return pipeline.count(found)
     finally:
         pipeline.run.close()
 

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,9 +22,9 @@ NEARLY_ALL = 0.9  # of the unsorted pictures: if as many are known ones, there i
 
 def check_places(known: Source, unsorted: Source) -> None:
     """Raise a DataError if two sources are the same place, one inside the other, or swapped; look at no picture."""
-    places = _place_of(known), _place_of(unsorted)
-    if places[0] is not None and places[1] is not None:
-        _check_apart(*places)
+    ours, others = _place_of(known), _place_of(unsorted)
+    if ours is not None and others is not None:
+        _check_apart(ours, others)
     kinds = _number_of_kinds(known)
     if kinds is None or kinds >= 2:
         return
@@ -33,9 +32,9 @@ def check_places(known: Source, unsorted: Source) -> None:
     if theirs is not None and theirs >= 2:
         what = "are not sorted into kinds" if kinds == 0 else "are all of one kind"
         raise DataError(
-            f"The known pictures{_where(places[0])} {what}, while the unsorted ones{_where(places[1])} are sorted into "
+            f"The known pictures{_where(ours)} {what}, while the unsorted ones{_where(others)} are sorted into "
             f"{theirs}.",
-            hint=_swapped(*places),
+            hint=_swapped(ours, others),
         )
 
 
@@ -134,9 +133,8 @@ def _swapped(known: Path | None, unsorted: Path | None) -> str:
 
 def _marks(images: ImageSet) -> Iterator[bytes]:
     """Yield a hash of the bytes of each picture."""
-    row: Any
     for row in images.pixels:
-        yield hashlib.blake2b(np.ascontiguousarray(row), digest_size=16).digest()
+        yield hashlib.blake2b(row.tobytes(), digest_size=16).digest()
 
 
 def _pair_in_words(unsorted: str, known: str) -> str:
