@@ -92,14 +92,14 @@ def test_remedies_are_those_that_apply() -> None:
     told = remedies_for(photos)
     assert "newkinds[photos]" in told
     assert "more known kinds than 2" in told
-    assert "typically 6 now" in told
-    assert "longer training than 2 epochs" in told
+    assert "pictures of each kind (typically 6 now)" in told
+    assert "longer training (epochs: 2 now)" in told
     assert "larger pictures" not in told
     symbols = np.random.default_rng(0).integers(0, 2, (200, 1, 28, 28)).astype(np.uint8) * 255
     told = remedies_for(symbols)
     assert "photos" not in told
     assert "larger pictures than 28 x 28" in told
-    assert "pictures of each" not in told
+    assert "pictures of each kind" not in told
 
 
 def test_a_file_about_other_kinds_tells_nothing() -> None:
@@ -154,7 +154,7 @@ def test_a_trained_network_keeps_and_says_its_held_out_accuracy(trained: tuple[n
 
 def test_the_page_shows_it(trained: tuple[nk.Discovery, str]) -> None:
     page = (trained[0].path / names.PAGE).read_text()
-    assert "Known kinds named rightly" in page
+    assert "Known kinds right" in page
     assert "guessing would be right for 25%" in page
 
 

