@@ -91,8 +91,8 @@ def test_inside_but_never_scanned(tmp_path: Path) -> None:
 def test_folders_that_look_swapped(tmp_path: Path) -> None:
     known, unsorted = sorted_into(tmp_path / "the known", "bolt", "nut", "gear"), heap(tmp_path / "heap")
     error = refused(unsorted, known)
-    assert f"The known pictures in {unsorted} are not sorted into kinds" in error.message
-    assert f"the unsorted ones in {known} are sorted into 3." in error.message
+    assert f"The known pictures in {unsorted} have no folders of kinds and no labels" in error.message
+    assert f"the unsorted ones in {known} are of 3 kinds." in error.message
     assert f"newkinds discover '{known}' {unsorted}?" in error.hint
     (unsorted / "monday").mkdir()
     assert "are all of one kind" in refused(unsorted, known).message
@@ -108,10 +108,13 @@ def test_lists_and_arrays_that_look_swapped(tmp_path: Path) -> None:
     images, labels = integers(4, 8, 8), np.array([0, 0, 1, 1])
     assert "The known pictures come first." in refused(images, (images, labels)).hint
     files = saved(tmp_path / "a.npz", images=images), saved(tmp_path / "b.npz", images=images, labels=labels)
-    assert "are sorted into 2" in refused(*files).message
+    assert "are of 2 kinds" in refused(*files).message
     opened = open_images(files[0]), open_images(files[1], labelled=True)
-    assert "are not sorted into kinds" in refused(*opened).message
-    assert "are not sorted into kinds" in refused(["1.png", "2.png"], {"a": ["3.png"], "b": ["4.png"]}).message
+    assert "have no folders of kinds and no labels" in refused(*opened).message
+    assert (
+        "have no folders of kinds and no labels"
+        in refused(["1.png", "2.png"], {"a": ["3.png"], "b": ["4.png"]}).message
+    )
 
 
 # Shared pictures

@@ -30,10 +30,9 @@ def check_places(known: Source, unsorted: Source) -> None:
         return
     theirs = _number_of_kinds(unsorted)
     if theirs is not None and theirs >= 2:
-        what = "are not sorted into kinds" if kinds == 0 else "are all of one kind"
+        what = "have no folders of kinds and no labels" if kinds == 0 else "are all of one kind"
         raise DataError(
-            f"The known pictures{_where(ours)} {what}, while the unsorted ones{_where(others)} are sorted into "
-            f"{theirs}.",
+            f"The known pictures{_where(ours)} {what}, while the unsorted ones{_where(others)} are of {theirs} kinds.",
             hint=_swapped(ours, others),
         )
 
@@ -112,7 +111,7 @@ def _number_of_kinds(source: Source) -> int | None:
     """Return of how many kinds a source says its pictures are; None where that cannot be told."""
     if isinstance(source, ImageSet):
         return 0 if source.labels is None else len(set(source.classes) - {""})
-    with suppress(NewkindsError, OSError):
+    with suppress(NewkindsError, OSError, TypeError, ValueError):  # what is wrong is said when it is opened
         files = files_of(source)
         if isinstance(files, Listing):
             return len(set((files.kinds or {}).values()) - {""})
