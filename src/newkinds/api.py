@@ -13,7 +13,7 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, Source, open_images, open_pair, opened_once
+from newkinds.images import Scan, Source, check_places, check_shared, open_images, open_pair, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES, METHODS
@@ -205,7 +205,9 @@ def count(
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))
     try:
-        return pipeline.count(pipeline.network())
+        found = pipeline.network()
+        pipeline.known_quality(found)
+        return pipeline.count(found)
     finally:
         pipeline.run.close()
 
@@ -315,6 +317,7 @@ def _pipeline(
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
+    check_places(known, unsorted)
     file = None if weights is None else Path(weights)
     known = opened_once(known, labelled=True)
     if METHODS[settings.method].takes_features(settings):
@@ -329,6 +332,9 @@ def _pipeline(
     )
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
+    shared = check_shared(*pair)
+    if shared is not None:
+        progress.warn(shared)
     return Pipeline(
         *pair,
         Path(out),

@@ -14,6 +14,7 @@ from newkinds.errors import DataError, UsageError, unknown_name
 from newkinds.images.arrays import Unfitted
 from newkinds.images.decode import FITS, MAX_PIXELS
 from newkinds.images.decoding import MEMORY_MB, Decoding, Options
+from newkinds.images.formats import left_out
 from newkinds.images.imageset import ImageSet, Skipped, image_set, numbered, printable
 from newkinds.images.scan import Scan
 from newkinds.images.sources import Source, read_source
@@ -220,6 +221,9 @@ def _load(scan: Scan | Unfitted, shape: Shape, labelled: bool, options: Options)
     if in_folders:
         skipped += _without_pictures(scan.root, {*classes, *(one.name for one in skipped)})
     skipped.sort(key=lambda one: (one.name, one.reason))
+    unread = left_out(skipped)
+    if unread is not None:
+        options.progress.warn(f"{scan.source}: {unread[0]} left out, {len(names):,} other pictures taken. {unread[1]}")
     return image_set(pixels, names, labels, classes, scan.source, labelled=labelled, skipped=skipped, digest=digest)
 
 
@@ -233,6 +237,10 @@ def _without_pictures(root: Path, mentioned: set[str]) -> list[Skipped]:
 def _nothing_usable(source: str, skipped: Sequence[Skipped]) -> DataError:
     if not skipped:
         return DataError(f"There is no file in {source}.", hint="Give a folder with pictures in it.")
+    unread = left_out(skipped)
+    if unread is not None:
+        what, use = unread
+        return DataError(f"No picture in {source} can be used: {what} among {len(skipped):,} files skipped.", hint=use)
     # The part in brackets differs from file to file.
     reason = Counter(one.reason.split(" (")[0] for one in skipped).most_common(1)[0][0]
     return DataError(

@@ -23,9 +23,15 @@ from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, build_network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
 from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
-from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
+from newkinds.pipeline.backbone import pretrained_digest, pretrained_network, told_by
 from newkinds.pipeline.frozen import Views, as_embeddings, behind
 from newkinds.pipeline.frozen import in_words as in_words_of_transfer
+from newkinds.pipeline.known_quality import (
+    keep_quality,
+    quality_of_features,
+    quality_of_given,
+    quality_of_training,
+)
 from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
 from newkinds.pipeline.resolve import resolved
 from newkinds.pipeline.scoring import score_run
@@ -73,6 +79,7 @@ class Pipeline:
         self.progress = progress
         self.truth = None if truth is None else read_truth(truth, unsorted)
         self.weights = pretrained_network(settings, known, weights, foreign)
+        self._told = told_by(weights)
         self.accelerator = make_accelerator(device)
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
@@ -160,6 +167,22 @@ class Pipeline:
         self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
         self.progress.say(in_words_of_transfer(self._transfer))
         return self._transfer
+
+    def known_quality(self, network: Network) -> None:
+        """Measure how well an f that is not trained here tells the known kinds apart, keep it and say it.
+
+        By its features if it comes from elsewhere. Where newkinds trained it, its file tells.
+        """
+        if not self.method.takes_features(self.settings) or (self.weights is None and not self.known.is_embedding):
+            return
+        quality = quality_of_training(self._told, self.known, self.settings)
+        if quality is None and not (self.known.is_embedding or isinstance(network.backbone, Foreign)):
+            quality = quality_of_given(self.known)
+        elif quality is None and not self.run.has(names.KNOWN_QUALITY):
+            views = self.views(network, "known", self.known)
+            way = self.transfer(network).chosen if self.frozen and self.method.takes_transfer else "none"
+            quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way))
+        keep_quality(self.run, quality, self.progress)
 
     def kinds(self, network: Network) -> int:
         """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
@@ -324,6 +347,7 @@ class Pipeline:
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
+            self.known_quality(network)
             self.sort(network, self.kinds(network), model=model)
             if is_writer():
                 self.score_and_report(page)
