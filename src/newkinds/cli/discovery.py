@@ -15,6 +15,7 @@ from newkinds.cli.base import (
     Kinds,
     Known,
     Network,
+    NoCache,
     Offline,
     Out,
     PresetName,
@@ -81,6 +82,7 @@ def discover(
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
 ) -> None:
     """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
@@ -99,6 +101,7 @@ def discover(
         settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         device=device,
         offline=offline,
+        cache=not no_cache,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -153,6 +156,7 @@ def count(
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
@@ -169,6 +173,7 @@ def count(
         settings=chosen,
         device=device,
         offline=offline,
+        cache=not no_cache,
         progress=progress_for(quiet),
     )
     show_count(found, folder)

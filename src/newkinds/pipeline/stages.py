@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from newkinds.cache import Cache
 from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import as_numbers, read_truth
-from newkinds.features import Prepare, apply, extract_features, mirrored
+from newkinds.features import apply, extract_features
 from newkinds.files import digest
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
@@ -58,6 +59,7 @@ class Pipeline:
         auxiliary: Mapping[str, Path] | None = None,
         truth: str | Path | None = None,
         device: str | None = None,
+        cache: Cache | None = None,
         progress: Progress = QUIET,
     ) -> None:
         check_known(known)
@@ -70,6 +72,7 @@ class Pipeline:
         self.known = known
         self.unsorted = unsorted
         self.progress = progress
+        self.cache = cache or Cache()
         self.truth = None if truth is None else read_truth(truth, unsorted)
         self.weights = pretrained_network(settings, known, weights, foreign)
         self.accelerator = make_accelerator(device)
@@ -123,15 +126,13 @@ class Pipeline:
         why = why_loss(self.settings.pretrain, self.known)
         return network_of_run(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
-    def features(
-        self, network: Network, which: str, images: ImageSet, prepare: Prepare | None = None
-    ) -> NDArray[np.float32]:
+    def features(self, network: Network, which: str, images: ImageSet, view: str = "plain") -> NDArray[np.float32]:
         """Return f's features of the "unsorted" pictures or of the "probes": computed, or read and hashed, once."""
         if which not in self._features:
             name = names.features(which)
             found = self.run.find_array(name)
             if found is None:
-                found = extract_features(network, images, prepare=prepare, progress=self.progress)
+                found = extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
                 self.run.put_array(name, found)
                 self.run.sync()
             self._features[which] = found
@@ -141,7 +142,7 @@ class Pipeline:
         """Return f's features of pictures as they are and, of colour pictures, mirrored."""
         rows = [self.features(network, which, images)]
         if images.channels == 3 and not images.is_embedding and self.settings.transfer.mirrored:
-            rows.append(self.features(network, f"{which}-mirrored", images, mirrored))
+            rows.append(self.features(network, f"{which}-mirrored", images, "mirrored"))
         return Views(tuple(rows))
 
     def transfer(self, network: Network) -> Transfer:
@@ -152,7 +153,7 @@ class Pipeline:
             known = self.views(network, "known", self.known)
             if is_writer():
                 assert self.known.labels is not None
-                learnt = known.learn(self.known.labels, self.settings, self.progress)
+                learnt = known.learn(self.known.labels, self.settings, self.cache, self.progress)
                 self.run.put(names.TRANSFER, to_bytes(*to_tensors(learnt)))
             self.run.sync()
         self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
@@ -201,7 +202,7 @@ class Pipeline:
         is_probe = np.isin(np.array(self.known.classes)[self.known.labels], self.probes.classes)
         taught = np.flatnonzero(~is_probe) if self.probes is not self.known else np.arange(len(self.known))
         labels = self.known.labels[taught]
-        transfer = from_writer(lambda: known.of(taught).learn(labels, self.settings))
+        transfer = from_writer(lambda: known.of(taught).learn(labels, self.settings, self.cache))
         probes = known.of(np.flatnonzero(is_probe)).transferred(transfer)
         return probes, unsorted.transferred(transfer)
 
