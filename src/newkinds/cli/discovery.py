@@ -25,6 +25,7 @@ from newkinds.cli.base import (
     Set,
     SettingsFile,
     Truth,
+    Tune,
     Unsorted,
     Weights,
     app,
@@ -73,6 +74,7 @@ def discover(
     method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
+    tune: Tune = None,
     seed: Seed = None,
     truth: Truth = None,
     weights: Weights = None,
@@ -90,7 +92,7 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    options |= {"network": network, "seed": seed}
+    options |= {"network": network, "tune": tune, "seed": seed}
     found = nk.discover(
         known,
         unsorted,

@@ -67,11 +67,13 @@ def as_embeddings(images: ImageSet, features: Features) -> ImageSet:
 
 
 def behind(network: Network, found: Solution) -> Solution:
-    """Return what was found on features with the network that makes them in its model."""
-    model = found.model
-    if model is None or model.network.name != "identity":
-        return found
-    return replace(found, model=Model(network, model.head).eval())
+    """Return what was found on features with the network that makes them in its models."""
+
+    def completed(model: Model | None) -> Model | None:
+        on_features = model is not None and model.network.name == "identity"
+        return Model(network, model.head).eval() if model is not None and on_features else model
+
+    return replace(found, model=completed(found.model), last=completed(found.last))
 
 
 def in_words(transfer: Transfer) -> str:

@@ -10,6 +10,7 @@ from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, default_network
+from newkinds.networks.tuning import check_last_blocks
 from newkinds.parallel.devices import suited_precision
 from newkinds.pretrain.resolve import resolved_pretrain
 from newkinds.settings import CoreSettings
@@ -22,6 +23,9 @@ FROZEN: dict[str, Any] = {
     "discover.neighbours": 10,
     "discover.learning_rate": 1e-3,
 }
+
+# Beside these, where the last blocks are trained, too: at first, f is better than what the targets say of it.
+LAST: dict[str, Any] = {"discover.batch_norm": "frozen", "discover.backbone_rate": 0.03}
 
 
 def resolved(
@@ -41,8 +45,9 @@ def resolved(
         "tune": suited_tuning(settings, known, weights),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
     }
-    if changes["tune"] == "none":
-        settings = settings.with_changes({key: value for key, value in FROZEN.items() if not settings.said(key)})
+    if changes["tune"] in ("none", "last"):
+        suited = FROZEN if changes["tune"] == "none" else FROZEN | LAST
+        settings = settings.with_changes({key: value for key, value in suited.items() if not settings.said(key)})
     for method in METHODS.values():
         changes |= method.resolve(settings, known)
     return settings.with_changes(changes)
@@ -50,6 +55,8 @@ def resolved(
 
 def suited_tuning(settings: CoreSettings, known: ImageSet, weights: Network | None) -> str:
     """Return which part of f discovery trains, where "auto" depends on where f comes from."""
+    if settings.tune == "last":
+        check_last_blocks(weights)
     if settings.tune != "auto":
         return settings.tune
     elsewhere = weights is not None and isinstance(weights.backbone, Foreign)

@@ -23,6 +23,7 @@ from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, build_network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
+from newkinds.networks.tuning import freeze_but_last
 from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
 from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
 from newkinds.pipeline.frozen import Views, as_embeddings, behind
@@ -96,13 +97,18 @@ class Pipeline:
         torch.set_num_threads(self.run.threads)
 
     @property
-    def frozen(self) -> bool:
-        """Whether f is not trained: everything behind it works on features that are computed once.
+    def transfers(self) -> bool:
+        """Whether discovery starts from features of a pretrained f, after what the known kinds teach about them.
 
         Methods that have auxiliary networks train their own f.
         """
         trains = self.method.auxiliary is not None
-        return self.settings.tune == "none" and self.method.takes_features(self.settings) and not trains
+        return self.settings.tune in ("none", "last") and self.method.takes_features(self.settings) and not trains
+
+    @property
+    def frozen(self) -> bool:
+        """Whether f is not trained: everything behind it works on features that are computed once."""
+        return self.settings.tune == "none" and self.transfers
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
@@ -113,7 +119,7 @@ class Pipeline:
             return self.known, self.known
         chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
         given = self.weights is not None  # a pretrained f: which kinds it was trained on is not known
-        if chosen is None or (given and not self.frozen and self.settings.count.probes == "auto"):
+        if chosen is None or (given and not self.transfers and self.settings.count.probes == "auto"):
             return self.known, self.known
         others = sorted(set(range(len(self.known.classes))) - set(chosen))
         return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
@@ -194,7 +200,7 @@ class Pipeline:
 
     def _counted(self, network: Network) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the features of probes and unsorted pictures, after a transfer that has not seen the probes."""
-        if not self.frozen:
+        if not self.transfers:
             probes = self.features(network, "probes", self.probes)
             return probes, self.features(network, "unsorted", self.unsorted)
         assert self.known.labels is not None
@@ -232,7 +238,9 @@ class Pipeline:
         if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
-        found = self.method.run(self._problem(network, kinds, checkpoints))
+        problem = self._problem(network, kinds, checkpoints)
+        found = self.method.run(problem)
+        last = None if found.last is None else np.exp(apply(found.last, problem.unsorted))
         if self.frozen and self.method.takes_transfer:
             transfer = self.transfer(network)
             found = behind(network.with_transfer(transfer.mean, transfer.matrix), found)
@@ -241,7 +249,7 @@ class Pipeline:
             self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {self.method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
         if model:
-            self._put_models(found)
+            self._put_models(found, last)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
@@ -250,14 +258,22 @@ class Pipeline:
         checkpoints.clear()
 
     def _problem(self, network: Network, kinds: int, checkpoints: Checkpoints) -> Problem:
-        """Return what the method is to solve: pictures and f, or features where f is frozen."""
+        """Return what the method is to solve: pictures and f, or features where f is frozen.
+
+        Where the last blocks of f are trained, the start is that of frozen features.
+        """
         known, unsorted, features = self.known, self.unsorted, self.features(network, "unsorted", self.unsorted)
-        if self.frozen and self.method.takes_transfer:
+        if self.transfers and self.method.takes_transfer:
             transfer = self.transfer(network)
             features = self.views(network, "unsorted", unsorted).transferred(transfer)
-            known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
-            unsorted = as_embeddings(unsorted, features)
-            network = build_network("identity", features.shape[1], 1, self.settings.seed).to(network.device)
+            if self.frozen:
+                known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
+                unsorted = as_embeddings(unsorted, features)
+                network = build_network("identity", features.shape[1], 1, self.settings.seed).to(network.device)
+            else:
+                network = network.with_transfer(transfer.mean, transfer.matrix)
+        if self.transfers and not self.frozen:
+            freeze_but_last(network)
         return Problem(
             network,
             known,
@@ -274,8 +290,11 @@ class Pipeline:
             watch=self._watch,
         )
 
-    def _put_models(self, found: Solution) -> None:
-        """Keep what `predict` needs, and the nearest known kinds, which the page shows."""
+    def _put_models(self, found: Solution, last: NDArray[np.float32] | None) -> None:
+        """Keep what `predict` needs, and the nearest known kinds, which the page shows.
+
+        last: the probabilities of the last state, float32 (N, K), if another one was kept.
+        """
         words = {"known_classes": list(self.known.classes)}
         if found.model is not None:
             assert found.features is not None
@@ -285,13 +304,13 @@ class Pipeline:
             near = find_nearest_known(extra, found.model.kinds, found.features)
             if near is not None:
                 put_tensors(self.run, names.NEAREST_KNOWN, near.to_tensors())
-        if found.last is not None:
+        if found.last is not None and last is not None:
             self.run.put(names.LAST_MODEL, model_to_bytes(found.last, {}, **words))
-            self.run.put_array(names.LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
+            self.run.put_array(names.LAST_PROBABILITIES, last)
 
     def _known_under(self, network: Network) -> NDArray[np.float32]:
         """Return the known pictures' features under the final f: where it is frozen, they are there already."""
-        if network.transfer is None:
+        if network.transfer is None or not self.frozen:
             return apply(network, self.known)
         return self.views(network, "known", self.known).transferred(self.transfer(network))
 
