@@ -24,7 +24,7 @@ from newkinds.runs import RunFolder, names
 
 LITE = "efficientnet-lite0"
 QUICK: dict[str, Any] = {
-    "discover": {"warmup_epochs": 2, "epochs": 4, "batch_norm": "batch", "guard": "off"},
+    "discover": {"warmup_epochs": 2, "epochs": 4, "guard": "off"},
     "transfer": {"steps": (5,)},
     "network_size": 16,
     "network_features": "last",
@@ -54,18 +54,19 @@ def found(photos: Path, runs: Path) -> nk.Discovery:
     return discovered(photos, runs / "last")  # made once: the folder stays
 
 
-def test_only_the_last_blocks_change(found: nk.Discovery) -> None:
-    run = RunFolder.open(found.path)
-    before = read_network(found.path / names.NETWORK)[0].state_dict()
+@pytest.mark.parametrize("batch_norm", ["frozen", "batch"])
+def test_only_the_last_blocks_change(photos: Path, tmp_path: Path, batch_norm: str) -> None:
+    discover = {"warmup_epochs": 1, "epochs": 1, "guard": "off", "batch_norm": batch_norm}
+    run = RunFolder.open(discovered(photos, tmp_path / "run", discover=discover).path)
+    before = read_network(run.path / names.NETWORK)[0].state_dict()
     model = model_from_bytes(run.get(names.MODEL), "", HEADS)[0]
     after = model.network.state_dict()
     changed = {key for key, value in before.items() if not torch.equal(value, after[key])}
     assert {key.split(".")[2] for key in changed} == {"stages", "head"}
     assert {key.split(".")[3] for key in changed if ".stages." in key} == {"6"}
-    assert any(key.endswith("running_mean") for key in changed)  # of the blocks that are trained only
-    transfer = run.get(names.TRANSFER)
+    assert any(key.endswith("running_mean") for key in changed) is (batch_norm == "batch")
     assert model.network.transfer is not None
-    assert model.network.transfer.mean.numpy().tobytes() in transfer
+    assert model.network.transfer.mean.numpy().tobytes() in run.get(names.TRANSFER)
 
 
 def test_it_finds_kinds_and_predicts(found: nk.Discovery, photos: Path) -> None:
