@@ -111,6 +111,7 @@ def _in_equal_batches(
             filled = np.concatenate([batch, np.repeat(batch[-1:], size - len(batch))])
             with explained_memory(f"a network on {size} pictures"):
                 pixels = to_device(images.pixels[filled], module.device)
+                pixels = pixels.contiguous(memory_format=torch.channels_last)  # in which they are scaled faster
                 x = as_floats(pixels) if prepare is None else prepare(pixels, filled)
                 outputs.append(module(x)[: len(batch)].float().cpu().numpy())
             step.advance(len(batch))
