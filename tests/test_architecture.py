@@ -32,6 +32,7 @@ ROOMS = (
     "distances.py",
     "randomness.py",
     "progress.py",
+    "cache.py",
     "tensors.py",
     "equations.py",
     "parallel/",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.assignment import Assignment
+from newkinds.cache import Cache, open_cache
 from newkinds.datasets import named
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
@@ -65,6 +66,7 @@ def discover(
     model: bool = True,
     device: str | None = None,
     offline: bool = False,
+    cache: bool = True,
     progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -96,6 +98,8 @@ def discover(
         model: whether to keep what `predict` needs.
         device: where to compute, such as "cuda" or "cpu"; default: the best there is.
         offline: whether to download no weights of networks.
+        cache: whether to take from the cache what earlier runs have computed of the same pictures, and to keep there
+            what this one computes; it is the folder $NEWKINDS_CACHE, by default ~/.cache/newkinds.
         progress: what shows how far it is. None: bars in a terminal, a line in a notebook, nothing elsewhere;
             `Progress("quiet")`: warnings only.
     """
@@ -110,7 +114,7 @@ def discover(
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     say = automatic(progress)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, say, auxiliary)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
     return pipeline.result(page=page, model=model)
 
 
@@ -191,19 +195,21 @@ def count(
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     device: str | None = None,
     offline: bool = False,
+    cache: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, network, seed, weights, data, profile, preset, settings, device, offline, progress: as in
-            `discover`.
+        known, unsorted, network, seed, weights, data, profile, preset, settings, device, offline, cache, progress: as
+            in `discover`.
     """
     given = {"kinds": "auto", "network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))
+    say = automatic(progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
     try:
         found = pipeline.network()
         pipeline.known_quality(found)
@@ -313,11 +319,13 @@ def _pipeline(
     data: str | Path | None,
     device: str | None,
     offline: bool,
+    cache: bool,
     progress: Progress,
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     check_places(known, unsorted)
+    kept = open_cache(progress) if cache else Cache()
     file = None if weights is None else Path(weights)
     known = opened_once(known, labelled=True)
     if METHODS[settings.method].takes_features(settings):
@@ -329,6 +337,7 @@ def _pipeline(
         named(known, labelled=True, data=data, **shape) or known,
         named(unsorted, data=data, **shape) or unsorted,
         **shape,
+        cache=kept,
     )
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
@@ -344,6 +353,7 @@ def _pipeline(
         auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
         truth=truth,
         device=device,
+        cache=kept,
         progress=progress,
     )
 

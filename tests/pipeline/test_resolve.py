@@ -104,6 +104,11 @@ def test_what_hangs_on_the_number_of_kinds_and_on_the_views() -> None:
     assert (few.alpha, few.consistency) == (1.0, 12.0)
     assert (many.alpha, many.consistency) == (10.0, 240.0)
     assert many.first_view == "plain"  # views are warped
+    # 100 pictures of 2 kinds or of 40: few of a kind are learnt by heart, unless f is frozen; many take time.
+    assert (few.epochs, many.epochs) == (40, 10)
+    assert resolved_discover(Discover(), known(channels=1), 40, frozen=True).epochs == 40
+    heaps = [known(n, 4, kinds=5, embeddings=True) for n in (5_000, 10_000, 100_000)]
+    assert [resolved_discover(Discover(), heap, 5).epochs for heap in heaps] == [40, 25, 10]
     # Shifted and mirrored: pi has a second view for that, the others learn from the only one.
     views = {name: resolved_discover(Discover(variant=name), known(), 40).first_view for name in ("pi", "te")}
     assert views == {"pi": "plain", "te": "augmented"}

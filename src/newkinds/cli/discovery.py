@@ -15,6 +15,7 @@ from newkinds.cli.base import (
     Kinds,
     Known,
     Network,
+    NoCache,
     Offline,
     Out,
     PresetName,
@@ -25,6 +26,7 @@ from newkinds.cli.base import (
     Set,
     SettingsFile,
     Truth,
+    Tune,
     Unsorted,
     Weights,
     app,
@@ -73,6 +75,7 @@ def discover(
     method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
+    tune: Tune = None,
     seed: Seed = None,
     truth: Truth = None,
     weights: Weights = None,
@@ -83,6 +86,7 @@ def discover(
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
 ) -> None:
     """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
@@ -90,7 +94,7 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    options |= {"network": network, "seed": seed, "profile": profile}
+    options |= {"network": network, "tune": tune, "seed": seed, "profile": profile}
     found = nk.discover(
         known,
         unsorted,
@@ -101,6 +105,7 @@ def discover(
         settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         device=device,
         offline=offline,
+        cache=not no_cache,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -157,6 +162,7 @@ def count(
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
@@ -175,6 +181,7 @@ def count(
         settings=chosen,
         device=device,
         offline=offline,
+        cache=not no_cache,
         progress=progress_for(quiet),
     )
     show_count(found, folder)

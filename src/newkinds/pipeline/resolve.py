@@ -10,6 +10,7 @@ from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, default_network
+from newkinds.networks.tuning import check_last_blocks
 from newkinds.parallel.devices import suited_precision
 from newkinds.pretrain.resolve import resolved_pretrain
 from newkinds.profiles import suited_profile, with_profile
@@ -41,6 +42,8 @@ def resolved(
 
 def suited_tuning(settings: CoreSettings, known: ImageSet, weights: Network | None) -> str:
     """Return which part of f discovery trains, where "auto" depends on where f comes from."""
+    if settings.tune == "last":
+        check_last_blocks(weights)
     if settings.tune != "auto":
         return settings.tune
     return "none" if _is_foreign(weights) or known.is_embedding else "all"

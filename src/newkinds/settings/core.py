@@ -82,11 +82,13 @@ class CoreSettings(Section):
         "efficientnet-lite: the means of the last three stages beside it, which tell kinds apart that ImageNet does "
         'not have. "auto": "stages" where f has them.',
     )
-    tune: Literal["auto", "none", "all"] = Field(
+    tune: Literal["auto", "none", "last", "all"] = Field(
         "auto",
         description='Which part of f discovery trains. "none": f is frozen: its features are computed once, the known '
-        'kinds say what matters in them ([transfer]), and only what tells the kinds apart is trained. "all": all of f, '
-        'as in the paper. "auto": none of a network that was pretrained elsewhere, all of one that was trained here.',
+        'kinds say what matters in them ([transfer]), and only what tells the kinds apart is trained. "last": from '
+        'there on, the last blocks of a pretrained f are trained, too, which takes many times as long. "all": all of '
+        'f, as in the paper. "auto": none of a network that was pretrained elsewhere, all of one that was trained '
+        "here.",
         json_schema_extra=EVERYDAY,
     )
     images: Images = Images()

@@ -27,7 +27,8 @@ from newkinds.training import Checkpoints, Phase, Record
 def dtc(problem: Problem) -> Solution:
     """Run Algorithm 1 on a problem; f itself is left as it is."""
     settings = problem.settings
-    chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds)
+    frozen = settings.tune == "none"
+    chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds, frozen=frozen)
     assert isinstance(chosen.epochs, int)
     task = _task(problem, chosen)
     task.measure_start()

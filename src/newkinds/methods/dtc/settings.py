@@ -16,6 +16,7 @@ from newkinds.settings.base import EVERYDAY, AboveZero, LearningRate, NotNegativ
 # With K kinds, the consistency is K times as small, being a mean over K, and p is K times as flat.
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
 FEWEST_EPOCHS, MOST_EPOCHS, PICTURES = 10, 40, 250_000  # of the main loop; how many pictures it sees in all, about
+FEW_PICTURES = 40  # of a kind: f would learn them by heart
 
 
 class Discover(Optimiser):
@@ -49,7 +50,8 @@ class Discover(Optimiser):
         "auto",
         description="The most epochs of the main loop, after the warm-up; it ends before that when assignments have "
         'settled. Raise it where the log shows that assignments still change. "auto": 40, fewer for more than 6,250 '
-        "unsorted pictures, down to 10. The paper has 60 to 100.",
+        "unsorted pictures, down to 10; and 10 where f is trained on fewer than 40 pictures a kind, which it would learn "
+        "by heart. The paper has 60 to 100.",
         json_schema_extra=EVERYDAY,
     )
     warmup_learning_rate: AboveZero | Literal["same"] = Field(
@@ -177,10 +179,12 @@ class Discover(Optimiser):
     )
 
 
-def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = None) -> Discover:
+def resolved_discover(
+    settings: Discover, images: ImageSet, kinds: int | None = None, *, frozen: bool = False
+) -> Discover:
     """Return the settings for `images` without "auto", except for what depends on the heap.
 
-    images: the unsorted pictures if `kinds` is given, otherwise pictures like them.
+    images: the unsorted pictures if `kinds` is given, otherwise pictures like them. frozen: whether f is not trained.
     """
     name = suited_policy(settings.augmentation, images)
     values: dict[str, Any] = {"augmentation": name}
@@ -189,7 +193,9 @@ def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = 
         values["first_view"] = "plain" if settings.variant == "pi" or POLICIES[name].warps else "augmented"
     if kinds is not None:
         if settings.epochs == "auto":
-            values["epochs"] = min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(PICTURES / len(images))))
+            few = len(images) < FEW_PICTURES * kinds and not frozen
+            most = FEWEST_EPOCHS if few else MOST_EPOCHS
+            values["epochs"] = min(most, max(FEWEST_EPOCHS, math.ceil(PICTURES / len(images))))
         if settings.alpha == "auto":
             values["alpha"] = max(1.0, ALPHA_A_KIND * kinds)
         if settings.consistency == "auto":
