@@ -80,6 +80,19 @@ def test_a_large_heap_is_counted_by_a_sample_and_the_user_is_told(monkeypatch: p
     assert found.remarks[-1] == "The number is estimated from 80 of the 160 unsorted pictures, drawn at random."
 
 
+def test_averaging_over_neighbours_makes_kinds_tighter() -> None:
+    probes, labels, unsorted = blobs(4)
+    plain, near = (_prepared(probes, unsorted, CountSettings(neighbours=number)) for number in (0, 6))
+
+    def share_within(points: NDArray[np.float32]) -> float:
+        means = np.stack([points[labels == kind].mean(axis=0) for kind in range(6)])
+        return float(np.square(points - means[labels]).sum() / np.square(points - points.mean(axis=0)).sum())
+
+    assert share_within(near[0]) < 0.5 * share_within(plain[0])
+    assert near[1].shape == plain[1].shape
+    assert count_kinds(probes, labels, unsorted, CountSettings(**QUICK, neighbours=6)).k == 4
+
+
 def test_accuracy_is_measured_on_the_validation_probes() -> None:
     # Half of the probe kinds validate, in any order of the pictures.
     probes, labels, unsorted = blobs(3)

@@ -18,6 +18,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.decomposition import PCA
 
 from newkinds.clustering import kmeans, kmeans_sweep
+from newkinds.clustering.neighbours import neighbours_averaged
 from newkinds.clustering.validity import validity
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError
@@ -186,8 +187,8 @@ def divide(n_classes: int, settings: CountSettings, seed: int, groups: Sequence[
 def _prepared(
     probes: NDArray[np.float32], unsorted: NDArray[np.float32], settings: CountSettings
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the features as the sweep uses them: scaled to length 1 and reduced by PCA, if the settings say so."""
-    points = np.concatenate([probes, unsorted]).astype(np.float64)
+    """Return the features that the sweep uses: averaged over neighbours, at length 1, reduced by PCA, as asked for."""
+    points = neighbours_averaged(np.concatenate([probes, unsorted]), settings.neighbours).astype(np.float64)
     if settings.unit_length:
         points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
     if settings.dimensions < min(points.shape):

@@ -81,7 +81,7 @@ def learn_transfer(
     """
     plain = np.arange(len(features) * (1 + len(further))) < len(features)
     features, labels = np.concatenate([features, *further]), np.tile(labels, 1 + len(further))
-    folds = _folds(labels, settings.folds, seed) if _enough(labels) else []
+    folds = _folds(labels, settings.folds, seed) if _enough(labels) and _leaves_a_choice(settings) else []
     if settings.kind == "none" or (settings.kind == "auto" and not folds):
         return _untouched(features.shape[1])
     unit = directions(features)
@@ -130,6 +130,23 @@ def share_of_kind(features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     near = nearest_by_direction(features, NEIGHBOURS + 1)
     same = labels[near] == labels[:, None]
     return float((same.sum(axis=1) - 1).mean() / (near.shape[1] - 1))
+
+
+def only(way: str) -> dict[str, Any]:
+    """Return the settings of transfer under which this way is taken and no other is tried."""
+    parts = _parts(way)
+    kind = "both" if len(parts) > 1 else next(iter(parts), "none")
+    changes: dict[str, Any] = {"kind": kind}
+    if "whiten" in parts:
+        changes["shrinkage"] = (parts["whiten"],)
+    if "project" in parts:
+        changes["steps"] = (int(parts["project"]),)
+    return changes
+
+
+def _leaves_a_choice(settings: TransferSettings) -> bool:
+    sorts = {"none": 1, "whiten": len(settings.shrinkage), "project": len(settings.steps)}
+    return settings.kind == "auto" or sorts.get(settings.kind, len(settings.shrinkage) * len(settings.steps)) > 1
 
 
 def _first_ways(settings: TransferSettings) -> list[str]:

@@ -8,6 +8,7 @@ from newkinds.datasets.cifar import DATASET10, DATASET100
 from newkinds.datasets.dataset import ROOT, Dataset, Request, data_root
 from newkinds.datasets.digits import DIGITS
 from newkinds.datasets.imagenet import IMAGENET
+from newkinds.datasets.letters import LETTERS
 from newkinds.datasets.omniglot import OMNIGLOT
 from newkinds.datasets.svhn import SVHN
 from newkinds.errors import UsageError
@@ -20,6 +21,7 @@ DATASETS: dict[str, Dataset] = {
     one.name: one
     for one in (
         DIGITS,
+        LETTERS,
         OMNIGLOT,
         DATASET10,
         DATASET100,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.cache import Cache
 from newkinds.clustering.neighbours import directions
 from newkinds.evaluation.known_quality import (
     FEW_SHOT,
@@ -26,6 +27,7 @@ from newkinds.randomness import generator
 from newkinds.runs import RunFolder, names
 from newkinds.runs.results import read_known_quality
 from newkinds.settings import CoreSettings
+from newkinds.transfer import only
 
 FOLDS = 3
 TAUGHT = 1500  # pictures that a fold's transfer is learnt from, at most: more change little and take long
@@ -52,13 +54,15 @@ def quality_of_training(told: Mapping[str, Any], known: ImageSet, settings: Core
     return measured(told[found], told["held_out"], labels, how, at_a_time=at_a_time, remedies=remedies)
 
 
-def quality_of_features(views: Views, known: ImageSet, settings: CoreSettings, way: str) -> KnownQuality:
+def quality_of_features(
+    views: Views, known: ImageSet, settings: CoreSettings, way: str, cache: Cache | None = None
+) -> KnownQuality:
     """Return how many known pictures are nearest to the mean of their own kind, after a transfer that did not see them.
 
-    views: features of the known pictures. way: of the transfer, as `Transfer.chosen` has it.
+    views: features of the known pictures. way: of the transfer, as `Transfer.chosen` has it. cache: of transfers.
     """
     assert known.labels is not None
-    right = nearest_mean(views, known.labels, _only(settings, way))
+    right = nearest_mean(views, known.labels, _only(settings, way), cache)
     of = "embeddings" if known.is_embedding else "network"
     accuracy = float(right.mean()) if len(right) else 0.0
     return measured(accuracy, len(right), known.labels, NEAREST_MEAN, of=of, remedies=_remedies(known))
@@ -71,7 +75,9 @@ def quality_of_given(known: ImageSet) -> KnownQuality:
     return not_measured(why, 0, known.labels, HELD_OUT)
 
 
-def nearest_mean(views: Views, labels: NDArray[np.int64], settings: CoreSettings) -> NDArray[np.bool_]:
+def nearest_mean(
+    views: Views, labels: NDArray[np.int64], settings: CoreSettings, cache: Cache | None = None
+) -> NDArray[np.bool_]:
     """Return whether each picture is nearest, by direction, to the mean of its kind, bool (N',).
 
     Pictures are divided into folds, each kind evenly. Transfer and means are learnt from the other folds. Pictures
@@ -86,7 +92,7 @@ def nearest_mean(views: Views, labels: NDArray[np.int64], settings: CoreSettings
         if not len(asked):
             continue
         some = np.sort(taught[np.argsort(rank[taught], kind="stable")[:TAUGHT]])
-        transfer = views.of(some).learn(labels[some], settings)
+        transfer = views.of(some).learn(labels[some], settings, cache or Cache())
         moved = views.transferred(transfer).astype(np.float64)
         kinds, place = np.unique(labels[taught], return_inverse=True)
         sums = np.zeros((len(kinds), moved.shape[1]))
@@ -110,10 +116,9 @@ def keep_quality(run: RunFolder, quality: KnownQuality | None, progress: Progres
 
 
 def _only(settings: CoreSettings, way: str) -> CoreSettings:
-    """Return settings under which the transfer is of this way, no other is tried, and every seed gives one figure."""
-    kind, _, steps = way.partition("-")
-    changes: dict[str, Any] = {"transfer.kind": kind, "seed": 0}
-    return settings.with_changes(changes | ({"transfer.steps": (int(steps),)} if steps else {}))
+    """Return settings under which the transfer is of this way, and every seed gives one figure."""
+    changes: dict[str, Any] = {f"transfer.{key}": value for key, value in only(way).items()}
+    return settings.with_changes({**changes, "seed": 0})
 
 
 def _ranks(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

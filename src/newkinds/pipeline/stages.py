@@ -188,7 +188,7 @@ class Pipeline:
         elif quality is None and not self.run.has(names.KNOWN_QUALITY):
             views = self.views(network, "known", self.known)
             way = self.transfer(network).chosen if self.frozen and self.method.takes_transfer else "none"
-            quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way))
+            quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way, self.cache))
         keep_quality(self.run, quality, self.progress)
 
     def kinds(self, network: Network) -> int:

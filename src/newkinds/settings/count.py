@@ -121,6 +121,12 @@ class Count(Section):
         description="How many dimensions PCA reduces the features to before they are clustered: the silhouette drowns "
         "in idle ones. The paper takes all.",
     )
+    neighbours: int = Field(
+        0,
+        ge=0,
+        description="Over how many of the most similar pictures, probes and unsorted ones, each picture's features are "
+        "averaged first, which brings pictures of one kind together; fewer than a kind has. The paper has none.",
+    )
     counted: Literal["all", "beside-known"] = Field(
         "all",
         description='Which clusters are counted in the end: "all" that unsorted pictures are in, as in the paper, or '

@@ -50,8 +50,8 @@ class Discover(Optimiser):
         "auto",
         description="The most epochs of the main loop, after the warm-up; it ends before that when assignments have "
         'settled. Raise it where the log shows that assignments still change. "auto": 40, fewer for more than 6,250 '
-        "unsorted pictures, down to 10; and 10 where f is trained on fewer than 40 pictures a kind, which it would learn "
-        "by heart. The paper has 60 to 100.",
+        "unsorted pictures, down to 10; and 10 where f is trained on fewer than 40 pictures a kind, which it would "
+        "learn by heart. The paper has 60 to 100.",
         json_schema_extra=EVERYDAY,
     )
     warmup_learning_rate: AboveZero | Literal["same"] = Field(
