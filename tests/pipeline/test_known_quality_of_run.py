@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import newkinds as nk
+from newkinds.cache import Cache
 from newkinds.configure import make_settings
 from newkinds.evaluation.known_quality import from_dict
 from newkinds.images.imageset import ImageSet, image_set
@@ -60,7 +61,7 @@ def test_wide_noise_is_not_learnt_by_heart() -> None:
     settings = SETTINGS.with_changes({"transfer.kind": "whiten"})
     assert nearest_mean(Views((noise,)), labels, settings).mean() < 0.4
     views = Views((noise,))
-    moved = views.transferred(views.learn(labels, settings))
+    moved = views.transferred(views.learn(labels, settings, Cache()))
     means = np.stack([moved[labels == kind].mean(axis=0) for kind in range(6)])
     assert ((moved @ means.T).argmax(axis=1) == labels).mean() == 1.0
 

@@ -163,6 +163,6 @@ def test_a_network_whose_last_blocks_cannot_be_trained(
 
 def test_embeddings_and_networks_that_are_trained_here_have_no_last_blocks(photos: Path, tmp_path: Path) -> None:
     points = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
-    for sources in (((points, np.arange(12) % 3), points), (photos / "known", photos / "unsorted")):
+    for sources in (((points, np.arange(12) % 3), points + 9), (photos / "known", photos / "unsorted")):
         with pytest.raises(UsageError, match="tune = 'last' is for a network that was pretrained elsewhere"):
             nk.discover(*sources, out=tmp_path / "run", settings={"tune": "last"})
