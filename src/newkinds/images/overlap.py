@@ -25,14 +25,13 @@ def check_places(known: Source, unsorted: Source) -> None:
     ours, others = _place_of(known), _place_of(unsorted)
     if ours is not None and others is not None:
         _check_apart(ours, others)
-    kinds = _number_of_kinds(known)
-    if kinds is None or kinds >= 2:
+    if _number_of_kinds(known) != 0:
         return
-    theirs = _number_of_kinds(unsorted)
-    if theirs is not None and theirs >= 2:
-        what = "have no folders of kinds and no labels" if kinds == 0 else "are all of one kind"
+    kinds = _number_of_kinds(unsorted)
+    if kinds is not None and kinds >= 2:
         raise DataError(
-            f"The known pictures{_where(ours)} {what}, while the unsorted ones{_where(others)} are of {theirs} kinds.",
+            f"The known pictures{_where(ours)} have no folders of kinds and no labels, while the unsorted ones"
+            f"{_where(others)} are of {kinds} kinds.",
             hint=_swapped(ours, others),
         )
 
