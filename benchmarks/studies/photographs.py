@@ -40,23 +40,31 @@ TITLES = {
     "cifar10": "CIFAR-10's ten classes, 40 kinds of Tiny-ImageNet known",
 }
 DEFAULT, LITE2, NOTHING = "", "efficientnet-lite2", "resnet18-imagenet-slim"
+TRANSFERS = {
+    "none": "features as they are",
+    "project": "a projection alone",
+    "whiten": "whitening alone",
+    "both": "whitening, then a projection",
+    "auto": "chosen on hidden known kinds, the default",
+}
 EACH = 1000  # pictures of each class of CIFAR-10
 COMPONENTS, FEWEST = 32, 10  # of HDBSCAN: principal components, pictures in a kind
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the data, the draw of known kinds, the seed, and the network if it is not the default."""
+    """A run: the data, the draw of known kinds, the seed, and the network and the transfer where they are asked for."""
 
     data: str
     draw: int
     seed: int
     network: str = DEFAULT
+    transfer: str = ""  # the setting transfer.kind, if it is asked for
 
     @property
     def name(self) -> str:
         """What its folder and its result are called."""
-        return "-".join([self.data, str(self.draw), str(self.seed), *([self.network] if self.network else [])])
+        return "-".join(filter(None, [self.data, str(self.draw), str(self.seed), self.network, self.transfer]))
 
 
 def main() -> None:
@@ -76,7 +84,7 @@ def main() -> None:
 
 
 def planned() -> Iterator[Run]:
-    """Yield the runs that are reported, the quick ones first."""
+    """Yield the runs that are reported, the quick ones first, then those that compare transfers on draws for tuning."""
     for data in ("grocery", "tiny-imagenet"):
         for draw in range(3):
             for seed in range(3):
@@ -86,6 +94,10 @@ def planned() -> Iterator[Run]:
         for draw in range(3):
             yield Run(data, draw, 0, LITE2)
         yield Run(data, 0, 0, NOTHING)
+    for data in ("grocery", "tiny-imagenet"):
+        for draw in range(100, 105):
+            for transfer in TRANSFERS:
+                yield Run(data, draw, 0, transfer=transfer)
 
 
 def kept() -> dict[str, dict[str, Any]]:
@@ -105,7 +117,9 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
     out = folder / run.name
     line = [sys.executable, "-m", "newkinds", "discover", str(known), str(heap), "--kinds", str(kinds)]
     line += ["--seed", str(run.seed), "--truth", "folders", "--out", str(out), "--offline"]
-    process = subprocess.Popen(line + (["--network", run.network] if run.network else []))
+    line += ["--network", run.network] if run.network else []
+    line += ["--set", f"transfer.kind={run.transfer}"] if run.transfer else []
+    process = subprocess.Popen(line)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{run.name} failed: {' '.join(line)}")
@@ -122,7 +136,7 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
         "cpu_seconds": used.ru_utime + used.ru_stime,
         "peak_mb": used.ru_maxrss / 1024,
     }
-    if run.seed == 0 and run.network == DEFAULT:
+    if run.seed == 0 and run.network == DEFAULT and not run.transfer:
         values |= by_density(np.load(out / names.features("unsorted")), [Path(name).parts[0] for name in found.names])
     return values
 
@@ -191,7 +205,19 @@ def tables(runs: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
     cost = ["| run | pictures unsorted | CPU seconds | peak memory, MB |", "|---|---|---|---|"]
     for name, values in runs.items():
         cost.append(f"| {name} | {values['pictures']:,} | {values['cpu_seconds']:.0f} | {values['peak_mb']:.0f} |")
-    return {"scores": lines, "cost": cost}
+    return {"scores": lines, "cost": cost, "transfers": transfers(runs)}
+
+
+def transfers(runs: dict[str, dict[str, Any]]) -> list[str]:
+    """Return how the ways of transfer compare on the draws for tuning."""
+    lines = ["| transfer | groceries | Tiny-ImageNet |", "|---|---|---|"]
+    for kind, words in TRANSFERS.items():
+        told = []
+        for data in ("grocery", "tiny-imagenet"):
+            some = [v["acc"] for name, v in runs.items() if name.startswith(data) and name.endswith(f"-{kind}")]
+            told.append(spread(some) if some else "")
+        lines.append(f"| {words} | {' | '.join(told)} |")
+    return lines
 
 
 def is_of(name: str, data: str, network: str) -> bool:
