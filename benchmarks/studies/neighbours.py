@@ -103,6 +103,7 @@ def main() -> None:
     """Measure each library that is installed at each size that is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", nargs="*", type=int, default=[20_000, 50_000, 200_000])
+    parser.add_argument("--only", nargs="+", choices=list(WAYS), default=list(WAYS), help="these ways")
     parser.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
     parser.add_argument("--heap", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -112,7 +113,8 @@ def main() -> None:
     rows = Rows("neighbours", {"what": "the 10 nearest of each embedding, 128 wide, by direction, on one thread"})
     for size in chosen.sizes:
         with written_set(size) as folder:
-            for way, (package, _) in WAYS.items():
+            for way in chosen.only:
+                package = WAYS[way][0]
                 if find_spec(package) is None:
                     print(f"{way}: {package} is not installed")
                 elif not rows.has(way=way, pictures=size):
