@@ -10,6 +10,7 @@ from newkinds.version import __version__
 if TYPE_CHECKING:  # the same names again, for type checkers and editors
     from newkinds.api import count, discover, evaluate, figures, load, predict, prepare, pretrain, report, scan
     from newkinds.assignment import Assignment
+    from newkinds.cache import cache
     from newkinds.clustering import ConstrainedKMeans
     from newkinds.compare import Comparison, compare
     from newkinds.configure import Settings
@@ -36,6 +37,7 @@ _HOMES = {
     "Progress": "newkinds.progress",
     "Settings": "newkinds.configure",
     "TrainedNetwork": "newkinds.trained_network",
+    "cache": "newkinds.cache",
     "cluster": "newkinds.methods.dtc",
     "compare": "newkinds.compare",
     "count": "newkinds.api",
@@ -99,6 +101,7 @@ __all__ = [
     "Settings",
     "TrainedNetwork",
     "__version__",
+    "cache",
     "cluster",
     "compare",
     "count",

@@ -54,6 +54,7 @@ def discover(
     method: str | None = None,
     variant: str | None = None,
     network: str | None = None,
+    tune: str | None = None,
     seed: int | None = None,
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
@@ -84,6 +85,7 @@ def discover(
         variant: of dtc: "baseline", "pi", "te" or "tep".
         network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
             already.
+        tune: which part of f is trained: "none", "last", "all", or by default what suits f.
         seed: what all randomness is derived from; default 0.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
@@ -108,6 +110,7 @@ def discover(
         "method": method,
         "discover.variant": variant,
         "network": network,
+        "tune": tune,
         "seed": seed,
         "profile": profile,
     }

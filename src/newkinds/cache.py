@@ -278,10 +278,18 @@ class Usage:
     files: dict[str, int]
     sizes: dict[str, int]
 
-    @property
-    def total(self) -> int:
-        """The bytes of all of it."""
-        return sum(self.sizes.values())
+
+def cache(*, clear: bool = False) -> dict[str, Any]:
+    """Return where the cache is and what it takes: its folder, None if there is none, its limit, bytes and files.
+
+    clear: whether to delete all of it first; later runs compute it again. "freed" says how many bytes that were.
+    """
+    folder = cache_folder()
+    if folder is None:
+        return {"folder": None}
+    freed = emptied(folder) if clear else 0
+    found = usage(folder)
+    return {"folder": folder, "limit": cache_limit(), "bytes": found.sizes, "files": found.files, "freed": freed}
 
 
 def usage(folder: Path) -> Usage:
@@ -294,7 +302,7 @@ def usage(folder: Path) -> Usage:
     return Usage(files, sizes)
 
 
-def clear(folder: Path) -> int:
+def emptied(folder: Path) -> int:
     """Remove the files of the cache in a folder, and nothing else that is there; return how many bytes that freed."""
     freed = 0
     for path, size, _ in _files(folder):

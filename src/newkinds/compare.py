@@ -81,6 +81,7 @@ def compare(
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
+    profile: str | None = None,
     settings: CoreSettings | dict[str, Any] | str | Path | None = None,
     jobs: int = 1,
     backend: str = "loky",
@@ -98,13 +99,14 @@ def compare(
         seeds: how many, from 0; f and the auxiliary networks are trained with the settings' seed.
         jobs: how many runs at once.
         backend: the joblib backend that runs them: "loky", "threading", "dask" or "ray".
-        known, unsorted, kinds, truth, weights, data, settings, device, offline, progress: as in `discover`.
+        known, unsorted, kinds, truth, weights, data, profile, settings, device, offline, progress: as in `discover`.
     """
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     check_places(known, unsorted)
     folder, progress = Path(out), automatic(progress)
-    chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
+    given = {"kinds": kinds, "profile": profile}
+    chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
     first, asked = folder / F, chosen.network
     on_features = [name for name in methods if METHODS[name].takes_features(chosen)]

@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ({"evenes": 1}, "evenes", "discover.evenness"),
         ({"discover": {"max_kinds": 3}}, "discover.max_kinds", "count.max_kinds"),
         ({"pretrain": {"kinds": 3}}, "pretrain.kinds", "kinds"),
-        ({"network": "auto", "neighbors": 3}, "neighbors", "initialise.neighbours, discover.neighbours or lpnmf.neigh"),
+        ({"network": "auto", "neighbors": 3}, "neighbors", "count.neighbours, initialise.neighbours, discover.neigh"),
         ({"discover": {"lr": 3}}, "discover.lr", "discover.learning_rate"),
         ({"dicover": {"epochs": 3}}, "dicover", "discover"),
         ({"dicover": {}}, "dicover", "discover"),

@@ -143,7 +143,15 @@ def test_everyday_settings_as_shown_are_defaults_too() -> None:
         ("evenness", {"discover": {"evenness": 0.5}}),
         ("seed", {"seed": 0}),
         ("kmeans", {"kmeans": {"on": "features", "restarts": 20}}),
-        ("neighbours", {"initialise": {"neighbours": 0}, "discover": {"neighbours": 0}, "lpnmf": {"neighbours": 5}}),
+        (
+            "neighbours",
+            {
+                "count": {"neighbours": 0},
+                "initialise": {"neighbours": 0},
+                "discover": {"neighbours": 0},
+                "lpnmf": {"neighbours": 5},
+            },
+        ),
     ],
 )
 def test_one_setting_or_a_section(name: str, values: dict[str, object]) -> None:

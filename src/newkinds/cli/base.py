@@ -80,8 +80,9 @@ Tune = Annotated[
         "--tune", help="The part of a pretrained network that discovery trains: none, last or all; default: auto."
     ),
 ]
-NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Compute everything anew, and keep nothing for later runs: `newkinds cache`.")
+UseCache = Annotated[
+    bool,
+    typer.Option("--cache/--no-cache", help="Whether to take from the cache, and to keep in it, what runs share."),
 ]
 PresetName = Annotated[
     str | None,

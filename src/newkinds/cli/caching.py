@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import newkinds as nk
 from newkinds.cli.base import app, out
 from newkinds.cli.show import show_rows
 
@@ -18,18 +19,18 @@ def cache(
 
     Example: newkinds cache --clear
     """
-    from newkinds import cache as kept
-
-    folder = kept.cache_folder()
+    found = nk.cache(clear=clear)
+    folder = found["folder"]
     if folder is None:
-        out.print(f"There is no cache: {kept.FOLDER} is empty.", markup=False)
+        out.print("There is no cache: NEWKINDS_CACHE is empty.")
         return
     if clear:
-        out.print(f"{folder}: {_megabytes(kept.clear(folder))} deleted", markup=False)
+        out.print(f"{folder}: {_megabytes(found['freed'])} deleted", markup=False)
         return
-    found = kept.usage(folder)
-    out.print(f"{folder}: {_megabytes(found.total)} of {_megabytes(kept.cache_limit())} ({kept.LIMIT})", markup=False)
-    show_rows((f"  {name}", f"{_megabytes(found.sizes[name])} in {found.files[name]} files") for name in found.files)
+    sizes, files = found["bytes"], found["files"]
+    limit = f"{_megabytes(found['limit'])} (NEWKINDS_CACHE_MB)"
+    out.print(f"{folder}: {_megabytes(sum(sizes.values()))} of {limit}", markup=False)
+    show_rows((f"  {name}", f"{_megabytes(sizes[name])} in {files[name]} files") for name in files)
 
 
 def _megabytes(size: int) -> str:

@@ -15,7 +15,6 @@ from newkinds.cli.base import (
     Kinds,
     Known,
     Network,
-    NoCache,
     Offline,
     Out,
     PresetName,
@@ -28,6 +27,7 @@ from newkinds.cli.base import (
     Truth,
     Tune,
     Unsorted,
+    UseCache,
     Weights,
     app,
     kinds_from,
@@ -86,7 +86,7 @@ def discover(
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
-    no_cache: NoCache = False,
+    cache: UseCache = True,
     quiet: Quiet = False,
 ) -> None:
     """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
@@ -105,7 +105,7 @@ def discover(
         settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         device=device,
         offline=offline,
-        cache=not no_cache,
+        cache=cache,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -162,7 +162,7 @@ def count(
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
-    no_cache: NoCache = False,
+    cache: UseCache = True,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
@@ -181,7 +181,7 @@ def count(
         settings=chosen,
         device=device,
         offline=offline,
-        cache=not no_cache,
+        cache=cache,
         progress=progress_for(quiet),
     )
     show_count(found, folder)

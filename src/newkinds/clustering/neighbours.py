@@ -1,7 +1,7 @@
 """Nearest neighbours by direction, exact in blocks, and features averaged over them.
 
 All pairs are compared, in tiles of bounded memory: time grows with the square of the number of pictures, memory with
-the number. Up to 200,000 pictures that takes minutes, and no index is needed (benchmarks/studies/neighbours.py).
+the number. Up to 200,000 pictures that takes minutes, and no index is needed.
 """
 
 from __future__ import annotations
