@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 import newkinds as nk
-from newkinds import cache as module
 from newkinds import cli
 from newkinds.cache import Cache, emptied, open_cache, row_key, trim, usage
 from newkinds.errors import UsageError
@@ -66,7 +66,7 @@ def test_only_new_rows_are_made_as_a_heap_grows(tmp_path: Path) -> None:
 
 
 def test_rows_are_written_as_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 2)
+    monkeypatch.setattr(sys.modules["newkinds.cache"], "MOST_ROWS", 2)
 
     def make(items: NDArray[np.int64]) -> NDArray[Any]:
         if 4 in items:
@@ -133,7 +133,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(tmp_path: Path, monkeypatch
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "write_atomic", full)
+    monkeypatch.setattr(sys.modules["newkinds.cache"], "write_atomic", full)
     kept = Cache(tmp_path / "cache", progress=Progress("plain", shown))
     for about in ("a", "b"):
         assert kept.rows("features", about, KEYS, thrice([])).tobytes() == EXPECTED.tobytes()
