@@ -14,6 +14,7 @@ from pictures import KNOWN, UNSORTED, write_pictures
 # Two threads are slower than one on tensors as small as the tests', and many times so when the cores are busy. The
 # variable is for the programs that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["NEWKINDS_CACHE"] = ""  # no test finds what another one kept, or leaves anything behind
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 # How long an example takes says how busy the machine is.

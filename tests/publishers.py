@@ -80,11 +80,12 @@ def write_svhn(path: Path, n: int = 40) -> NDArray[np.uint8]:
     return pixels
 
 
-def drawing(seed: int) -> NDArray[np.uint8]:
-    """Return one published character, (1, 105, 105): a black stroke on white paper."""
+def drawing(seed: int, sheet: int = 0) -> NDArray[np.uint8]:
+    """Return one published character, (1, 105, 105): a black stroke on white paper, and a grey mark for each sheet."""
     pixels = np.full((1, 105, 105), 255, dtype=np.uint8)
     row = 10 + 7 * (seed % 12)
     pixels[0, row : row + 8, 15:90] = 0
+    pixels[0, 98:, 90:97], pixels[0, 98:, 98:] = 255 - sheet % 64, 255 - sheet // 64
     return pixels
 
 
@@ -98,7 +99,9 @@ def write_omniglot(root: Path, characters: int = 2, drawers: int = 2) -> None:
                 path = root / folder / alphabet / f"character{character:02d}"
                 path.mkdir(parents=True)
                 for drawer in range(1, drawers + 1):
-                    (path / f"{number:04d}_{drawer:02d}.png").write_bytes(encode(drawing(character), "png"))
+                    (path / f"{number:04d}_{drawer:02d}.png").write_bytes(
+                        encode(drawing(character, 20 * number + drawer), "png")
+                    )
 
 
 def write_imagenet(folder: Path, n_classes: int = 24, each: int = 2) -> list[str]:

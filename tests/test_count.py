@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,6 +69,15 @@ def test_blobs_are_counted_right(kinds: int, seed: int) -> None:
 @pytest.mark.parametrize("options", [{"unit_length": False}, {"dimensions": 4}, {"tolerance": 0.0}, {"splits": 1}])
 def test_other_settings_count_right_too(options: dict[str, Any]) -> None:
     assert count_kinds(*blobs(4), CountSettings(**{**QUICK, **options})).k == 4
+
+
+def test_a_large_heap_is_counted_by_a_sample_and_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, settings = blobs(4, each=40), CountSettings(**QUICK)
+    assert "drawn at random" not in " ".join(count_kinds(*data, settings).remarks)
+    monkeypatch.setattr(sys.modules["newkinds.count"], "MOST", 80)
+    found = count_kinds(*data, settings)
+    assert found.k == 4
+    assert found.remarks[-1] == "The number is estimated from 80 of the 160 unsorted pictures, drawn at random."
 
 
 def test_averaging_over_neighbours_makes_kinds_tighter() -> None:

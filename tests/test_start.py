@@ -15,7 +15,7 @@ from sklearn.datasets import make_blobs
 from sklearn.decomposition import PCA
 
 from newkinds.clustering import kmeans
-from newkinds.clustering.neighbours import nearest_by_direction, neighbours_averaged
+from newkinds.clustering.neighbours import neighbours_averaged
 from newkinds.equations import assignment, clustering_accuracy
 from newkinds.errors import UsageError
 from newkinds.settings import Initialise
@@ -236,62 +236,9 @@ def test_the_span_of_the_centres_keeps_what_kmeans_says(width: Any) -> None:
         assert np.abs(gram / gram[0, 0] - np.eye(3)).max() < 1e-5
 
 
-def by_hand(features: NDArray, neighbours: int) -> NDArray:
-    """Average over neighbours picture by picture, in float64."""
-    lengths = np.linalg.norm(features, axis=1)
-    unit = features.astype(np.float64) / lengths[:, None]
-    for _ in range(2):
-        nearest = [sorted(range(len(unit)), key=lambda j: -float(one @ unit[j]))[:neighbours] for one in unit]
-        unit = np.stack([unit[some].mean(axis=0) for some in nearest])
-        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    return unit * lengths.mean()
-
-
-@pytest.mark.parametrize("neighbours", [2, 7, 40])
-def test_features_are_averaged_over_neighbours_as_by_hand(neighbours: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    features = np.random.default_rng(0).normal(1, 2, (40, 6)).astype(np.float32)
-    expected = by_hand(features, neighbours)
-    found = neighbours_averaged(features, neighbours)
-    assert found.dtype == np.float32
-    assert np.allclose(found, expected, atol=1e-4)
-    monkeypatch.setattr("newkinds.clustering.neighbours.BLOCK", 100)  # two pictures at a time
-    assert np.allclose(neighbours_averaged(features, neighbours), found, atol=1e-6)
-
-
-def test_averaging_over_neighbours_takes_all_there_are_and_bears_empty_features() -> None:
-    features = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
-    assert neighbours_averaged(features, 0) is features
-    assert neighbours_averaged(features, 1) is features
-    assert np.allclose(neighbours_averaged(features, 50), neighbours_averaged(features, 5))
-    features[2] = 0
-    assert np.isfinite(neighbours_averaged(features, 3)).all()
-    assert (neighbours_averaged(np.zeros((4, 3), np.float32), 3) == 0).all()
-
-
-def test_averaging_over_neighbours_brings_kinds_apart() -> None:
-    random = np.random.default_rng(2)
-    centres = random.normal(size=(4, 16))
-    labels = np.repeat(np.arange(4), 50)
-    features = (centres[labels] + random.normal(scale=1.0, size=(200, 16))).astype(np.float32)
-
-    def tightness(points: NDArray) -> float:
-        means = np.stack([points[labels == kind].mean(axis=0) for kind in range(4)])
-        return float(np.var(means[labels]) / np.var(points))
-
-    assert tightness(neighbours_averaged(features, 10)) > 1.3 * tightness(features)
-
-
 def test_the_start_sees_features_averaged_over_neighbours() -> None:
     features = np.random.default_rng(3).normal(size=(60, 8)).astype(np.float32)
     expected = initialise(neighbours_averaged(features, 5), 4, Initialise())
     found = initialise(features, 4, Initialise(neighbours=5))
     assert all(getattr(found, name).tobytes() == value.tobytes() for name, value in vars(expected).items())
     assert initialise(features, 4, Initialise()).weight.tobytes() != found.weight.tobytes()
-
-
-def test_the_nearest_by_direction_are_so_whatever_their_length() -> None:
-    angles = np.array([0.0, 0.1, 0.25, 2.0, 2.1])
-    lengths = np.array([1.0, 9.0, 0.1, 5.0, 0.01])
-    points = (np.stack([np.cos(angles), np.sin(angles)], axis=1) * lengths[:, None]).astype(np.float32)
-    assert nearest_by_direction(points, 2).tolist() == [[0, 1], [1, 0], [2, 1], [3, 4], [4, 3]]
-    assert nearest_by_direction(points, 9).shape == (5, 5)

@@ -118,7 +118,8 @@ def settings_of(cell: Cell) -> CoreSettings:
     setup, method = SETUPS[cell.setup], cell.row.method
     changes = {**setup.probes(), **cell.row.settings(cell.setup), "seed": cell.seed}
     if cell.preset == OURS:
-        changes = {**setup.own, **setup.own_of.get(method, {}), **changes}
+        profile = "auto" if setup.profile == "photos" else setup.profile  # f may be trained here all the same
+        changes = {"profile": profile, **setup.own, **setup.own_of.get(method, {}), **changes}
     if method != "count":
         changes["method"] = method
     if cell.network is not None:
@@ -129,5 +130,7 @@ def settings_of(cell: Cell) -> CoreSettings:
 def shared_settings(cell: Cell) -> CoreSettings:
     """Return the settings of what all rows share, f and lessons: what these do not look at is as by default."""
     chosen = settings_of(replace(cell, row=Row("shared", "dtc", {}), seed=0))
-    kept = {name: getattr(chosen, name) for name in ("images", "pretrain", "similarity", "centroids", "network")}
+    kept = {
+        name: getattr(chosen, name) for name in ("profile", "images", "pretrain", "similarity", "centroids", "network")
+    }
     return Settings().model_copy(update=kept)

@@ -33,7 +33,7 @@ run; nothing here is written by hand.
 - Cells without a run are empty.
 """
 PRESET_WORDS = {
-    OURS: "this project's defaults",
+    OURS: "what a user gets by default, the profile",
     "paper": "the paper's settings",
     "authors": "the settings of the authors' code",
     "quick": "quick settings",
@@ -113,6 +113,7 @@ def _differences(table: Table, used: Sequence[tuple[str, str]]) -> list[str]:
     for setup, preset in used:
         words = f"- {SETUPS[setup].title}, {preset}: {PRESET_WORDS[preset]}"
         if preset == OURS:
+            words += f" `{SETUPS[setup].profile}`"
             own = _settings(SETUPS[setup].own)
             words += f", but for {own}" if own else ""
             for row in table.rows:

@@ -9,7 +9,7 @@ from typing import Any
 from newkinds.datasets.omniglot import EVALUATION
 from newkinds.presets import find_preset
 
-OURS = "ours"  # beside the presets: the defaults of this project
+OURS = "ours"  # beside the presets: what a user gets who says nothing, the profile of the pictures
 PRESETS = (OURS, "paper", "authors", "quick")
 
 
@@ -31,15 +31,17 @@ class Trained:
 class Setup:
     """A data set as the paper uses it.
 
-    known, unsorted: parts by name; of several unsorted parts, figures are means over all of them. counted_with: the
-    known part where the number of kinds is estimated, which holds the probes. but_probes: what f is trained on where
-    the number is to be estimated, if that is less than `known`. f, f_but_probes: what our own runs start from, trained
-    on the one and the other; without it, f is trained by the defaults. own: settings of our own runs beside the
-    defaults, and own_of: those of single methods. differs: what sets our own runs apart from the paper's, in words.
+    profile: the settings of our own runs. known, unsorted: parts by name; of several unsorted parts, figures are
+    means over all of them. counted_with: the known part where the number of kinds is estimated, which holds the
+    probes. but_probes: what f is trained on where the number is to be estimated, if that is less than `known`. f,
+    f_but_probes: what our own runs start from, trained on the one and the other; without it, f is trained by the
+    profile. own: settings of our own runs beside their profile, and own_of: those of single methods. differs: what
+    sets our own runs apart from the paper's, in words.
     """
 
     name: str
     title: str
+    profile: str
     known: str
     unsorted: tuple[str, ...]
     counted_with: str
@@ -58,17 +60,9 @@ class Setup:
         return {f"count.{key}": count[key] for key in ("probes", "probe_groups") if key in count}
 
 
-# Chosen on CIFAR-100's probe classes, which are neither f's nor those of the tables.
-_NEAR = {"initialise.bottleneck": "directions", "initialise.neighbours": 10, "discover.neighbours": 10}
-_PHOTOS = {
-    **_NEAR,
-    "initialise.views": 8,
-    "discover.learning_rate": 1e-3,
-    "discover.evenness": 1.0,
-    "discover.mixed": True,
-}
 # By far the longest rows of their tables.
 _FAST_PAIRS = {method: {"precision": "bfloat16"} for method in ("kcl", "mcl")}
+_SHORT = {"similarity.epochs": 6, "similarity.milestones": (4, 5)}
 _CHARACTERS = {
     "network": "vgg6-4-2",
     "pretrain.loss": "prototypical",
@@ -91,50 +85,41 @@ SETUPS = {
         Setup(
             "cifar10",
             "CIFAR-10",
+            "pictures",
             "cifar10:labelled",
             ("cifar10:unlabelled",),
             "cifar10:labelled",
             f=Trained("cifar10-5", "cifar10:labelled", {"network": "vgg6-5-1-slim", "pretrain.epochs": 12}),
             whole=25_000,
-            own={**_PHOTOS, "discover.epochs": 10},
             own_of=_FAST_PAIRS,
             differs="f is CIFAR-100's VGG at a quarter of its width, a hundredth of the work of the paper's ResNet18, "
-            "and is trained for 12 epochs, with quarter turns as further classes; the authors' for 180; an evenness of "
-            "1 holds kinds to the same size, which is true of these",
+            "and is trained for 12 epochs, with quarter turns as further classes; the authors' for 180",
         ),
         Setup(
             "cifar100",
             "CIFAR-100",
+            "pictures",
             "cifar100:labelled",
             ("cifar100:unlabelled",),
             "cifar100:labelled+probes",
             f=Trained("cifar100-80", "cifar100:labelled", {"network": "vgg6-5-1-slim", "pretrain.epochs": 40}),
             whole=5_000,
-            own=_PHOTOS,
             own_of=_FAST_PAIRS,
             differs="f has a quarter of the paper's width and is trained for 40 epochs, the authors' for 180; by "
-            "k-means it is about as good as theirs. An evenness of 1 holds kinds to the same size, which is true of "
-            "these",
+            "k-means it is about as good as theirs",
         ),
-        Setup("svhn", "SVHN", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled", whole=27_908),
+        Setup("svhn", "SVHN", "pictures", "svhn:labelled", ("svhn:unlabelled",), "svhn:labelled", whole=27_908),
         Setup(
             "omniglot",
             "OmniGlot",
+            "characters",
             "omniglot:background",
             tuple(f"omniglot:{alphabet}" for alphabet in EVALUATION),
             "omniglot:background",
             but_probes="omniglot:train",
             f=_OMNIGLOT_30,
             f_but_probes=_OMNIGLOT_25,
-            own={
-                "initialise.bottleneck": "centres",
-                "initialise.views": 8,
-                "initialise.neighbours": 7,
-                "discover.epochs": 10,
-                "similarity.epochs": 6,
-                "similarity.milestones": (4, 5),
-            },
-            own_of=_FAST_PAIRS,
+            own_of={method: {**_FAST_PAIRS[method], **_SHORT} for method in _FAST_PAIRS},
             differs="f is trained on 25 alphabets for 12 epochs, in episodes of one alphabet or two, with quarter "
             "turns as further characters, and where the number of kinds is given for 5 more on all 30; the paper's "
             "for 200 epochs, on the 25 or the 30, in episodes of any characters, without turns",
@@ -142,6 +127,7 @@ SETUPS = {
         Setup(
             "imagenet",
             "ImageNet",
+            "pictures",
             "imagenet:labelled",
             tuple(f"imagenet:unlabelled-{letter}" for letter in "abc"),
             "imagenet:labelled",
@@ -150,13 +136,14 @@ SETUPS = {
         Setup(
             "imagenet-to-cifar10",
             "ImageNet to CIFAR-10",
+            "photos",
             "imagenet:labelled",
             ("cifar10:all",),
             "imagenet:labelled",
             beside="cifar10:labelled",
             whole=50_000,
-            own={**_NEAR, "network_size": 96, "discover.epochs": 10},
-            differs="f is the network that is named; pictures are brought to 96 pixels",
+            own={"transfer.kind": "none"},
+            differs="f is the network that is named; its known kinds are not here, so nothing is transferred from them",
         ),
     )
 }

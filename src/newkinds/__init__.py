@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
     from newkinds.export import export
     from newkinds.features import extract_features
     from newkinds.images import ImageSet, open_images
-    from newkinds.listing import datasets, methods, networks, presets, settings
+    from newkinds.listing import datasets, methods, networks, presets, profiles, settings
     from newkinds.methods.dtc import cluster
     from newkinds.progress import Progress
     from newkinds.trained_network import TrainedNetwork, load_network
@@ -56,6 +56,7 @@ _HOMES = {
     "prepare": "newkinds.api",
     "presets": "newkinds.listing",
     "pretrain": "newkinds.api",
+    "profiles": "newkinds.listing",
     "report": "newkinds.api",
     "scan": "newkinds.api",
     "settings": "newkinds.listing",
@@ -118,6 +119,7 @@ __all__ = [
     "prepare",
     "presets",
     "pretrain",
+    "profiles",
     "report",
     "scan",
     "settings",

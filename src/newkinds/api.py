@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.assignment import Assignment
+from newkinds.cache import Cache, open_cache
 from newkinds.datasets import named
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, Source, open_images, open_pair, opened_once
+from newkinds.images import Scan, Source, check_places, check_shared, open_images, open_pair, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES, METHODS
@@ -57,6 +58,7 @@ def discover(
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
+    profile: str | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     auxiliary: Mapping[str, str | Path] | None = None,
@@ -64,6 +66,7 @@ def discover(
     model: bool = True,
     device: str | None = None,
     offline: bool = False,
+    cache: bool = True,
     progress: Progress | None = None,
 ) -> Discovery:
     """Find new kinds among unsorted pictures: pretrain on the known ones, count, cluster, report.
@@ -86,6 +89,7 @@ def discover(
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
             network named.
         data: the folder that data sets called by name lie in; default $NEWKINDS_DATA.
+        profile: a name from `newkinds profiles`; default: the one that suits the pictures.
         preset: a name from `newkinds presets`, or "paper", "authors" or "quick" for that of the data set; settings and
             the other arguments come over it.
         settings: a TOML file, nested values, or `Settings`.
@@ -94,14 +98,23 @@ def discover(
         model: whether to keep what `predict` needs.
         device: where to compute, such as "cuda" or "cpu"; default: the best there is.
         offline: whether to download no weights of networks.
+        cache: whether to take from the cache what earlier runs have computed of the same pictures, and to keep there
+            what this one computes; it is the folder $NEWKINDS_CACHE, by default ~/.cache/newkinds.
         progress: what shows how far it is. None: bars in a terminal, a line in a notebook, nothing elsewhere;
             `Progress("quiet")`: warnings only.
     """
-    given = {"kinds": kinds, "method": method, "discover.variant": variant, "network": network, "seed": seed}
+    given = {
+        "kinds": kinds,
+        "method": method,
+        "discover.variant": variant,
+        "network": network,
+        "seed": seed,
+        "profile": profile,
+    }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     say = automatic(progress)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, say, auxiliary)
+    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
     return pipeline.result(page=page, model=model)
 
 
@@ -111,6 +124,7 @@ def pretrain(
     out: str | Path,
     network: str | None = None,
     seed: int | None = None,
+    profile: str | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     weights: str | PathLike[str] | None = None,
@@ -124,12 +138,12 @@ def pretrain(
     The same call again continues an interrupted training.
 
     Args:
-        known, seed, preset, settings, data, device, offline, progress: as in `discover`.
+        known, seed, profile, preset, settings, data, device, offline, progress: as in `discover`.
         network: as in `discover`; "auto" is one that has learnt nothing yet.
         out: the run folder.
         weights: an f to go on from, such as one of fewer kinds.
     """
-    given = {"network": network, "seed": seed}
+    given = {"network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
@@ -176,24 +190,30 @@ def count(
     seed: int | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
+    profile: str | None = None,
     preset: str | None = None,
     settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
     device: str | None = None,
     offline: bool = False,
+    cache: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, network, seed, weights, data, preset, settings, device, offline, progress: as in `discover`.
+        known, unsorted, network, seed, weights, data, profile, preset, settings, device, offline, cache, progress: as
+            in `discover`.
     """
-    given = {"kinds": "auto", "network": network, "seed": seed}
+    given = {"kinds": "auto", "network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, automatic(progress))
+    say = automatic(progress)
+    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
     try:
-        return pipeline.count(pipeline.network())
+        found = pipeline.network()
+        pipeline.known_quality(found)
+        return pipeline.count(found)
     finally:
         pipeline.run.close()
 
@@ -299,10 +319,13 @@ def _pipeline(
     data: str | Path | None,
     device: str | None,
     offline: bool,
+    cache: bool,
     progress: Progress,
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     RunFolder.check_writable(Path(out))  # before minutes of decoding
+    check_places(known, unsorted)
+    kept = open_cache(progress) if cache else Cache()
     file = None if weights is None else Path(weights)
     known = opened_once(known, labelled=True)
     if METHODS[settings.method].takes_features(settings):
@@ -314,9 +337,13 @@ def _pipeline(
         named(known, labelled=True, data=data, **shape) or known,
         named(unsorted, data=data, **shape) or unsorted,
         **shape,
+        cache=kept,
     )
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
+    shared = check_shared(*pair)
+    if shared is not None:
+        progress.warn(shared)
     return Pipeline(
         *pair,
         Path(out),
@@ -326,6 +353,7 @@ def _pipeline(
         auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
         truth=truth,
         device=device,
+        cache=kept,
         progress=progress,
     )
 

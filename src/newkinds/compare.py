@@ -20,14 +20,14 @@ from newkinds import api
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.files import write_atomic
-from newkinds.images import Source
+from newkinds.images import Source, check_places
 from newkinds.memory import PeakMemory
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.parallel.jobs import check_spread, spread
 from newkinds.pipeline.choice import choose_backbone
 from newkinds.presets import combine
-from newkinds.progress import QUIET, Progress, automatic
+from newkinds.progress import Progress, Warnings, automatic
 from newkinds.report import write_report
 from newkinds.report.run import report_data
 from newkinds.runs import RunFolder, names
@@ -102,6 +102,7 @@ def compare(
     """
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
+    check_places(known, unsorted)
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {} if kinds is None else {"kinds": kinds})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
@@ -133,8 +134,12 @@ def compare(
         for seed in range(seeds)
         for name in methods
     ]
-    for _ in spread(_run, calls, title="Comparing", jobs=jobs, backend=backend, progress=progress):
-        pass
+    told: set[str] = set()
+    for warnings in spread(_run, calls, title="Comparing", jobs=jobs, backend=backend, progress=progress):
+        for text in dict.fromkeys(warnings):
+            if text not in told:  # most of them are about the pictures, and come from every run
+                progress.warn(text)
+        told.update(warnings)
     found = _table(folder, methods, seeds)
     values = {"methods": found.methods, "agreement": found.agreement, "learnt": found.learnt}
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
@@ -186,10 +191,11 @@ def _run(
     settings: CoreSettings,
     weights: str | PathLike[str] | None,
     options: dict[str, Any],
-) -> None:
-    """Run one method with one seed, unless that is done, and record what it cost."""
+) -> list[str]:
+    """Run one method with one seed, unless that is done, and record what it cost; return the run's warnings."""
+    progress = Warnings()  # the comparison shows how many runs are done
     if (folder / COST).exists():
-        return
+        return progress.texts
     chosen = settings.with_changes({"method": method, "seed": seed})
     taken = weights if METHODS[method].takes_features(chosen) else None
     own = METHODS[method].auxiliary
@@ -202,9 +208,10 @@ def _run(
             settings=chosen,
             weights=taken,
             page=False,
-            progress=QUIET,  # the comparison shows how many runs are done
+            progress=progress,
             **{**options, "auxiliary": files},
         )
+    return progress.texts
 
 
 @contextmanager

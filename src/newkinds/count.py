@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -28,6 +28,7 @@ from newkinds.settings import Count as CountSettings
 
 BOOTSTRAPS = 1000  # draws of divisions with replacement, for the interval
 ALLOWANCE = 0.05  # of the number of kinds, by which the interval is wider: see `_interval`
+MOST = 50_000  # unsorted pictures that are clustered; of more, a random sample
 FLAT = 0.02  # of the accuracy: a curve that varies less than this over K says nothing
 
 
@@ -111,8 +112,16 @@ def count_kinds(
     """Estimate the number of kinds in the unsorted pictures from features of them and of the probe kinds.
 
     probe_features: float (P, d); probe_labels: int64 (P,) numbered 0..L_r-1; unsorted_features: float (M, d).
-    groups: the group that each probe kind belongs to, such as its alphabet; each group is then used separately.
+    groups: the group that each probe kind belongs to, such as its alphabet; each group is then used separately. Of more
+    than 50,000 unsorted pictures, a random sample of that size is used, which a remark says.
     """
+    if len(unsorted_features) > MOST:
+        whole = len(unsorted_features)
+        drawn = np.sort(generator(seed, "sample for the count").choice(whole, MOST, replace=False))
+        some = unsorted_features[drawn]
+        found = count_kinds(probe_features, probe_labels, some, settings, groups=groups, seed=seed, progress=progress)
+        remark = f"The number is estimated from {MOST:,} of the {whole:,} unsorted pictures, drawn at random."
+        return replace(found, remarks=(*found.remarks, remark))
     probes, unsorted = _prepared(probe_features, unsorted_features, settings)
     # Beyond half the number of pictures, a kind would have fewer than two.
     largest = min(settings.max_kinds, len(unsorted) // 2)

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
+from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.evaluation.scores import Scores
 from newkinds.images import Source
 from newkinds.predict import predict_images
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder, names
-from newkinds.runs.results import read_assignment, read_scores
+from newkinds.runs.results import read_assignment, read_known_quality, read_scores
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +27,8 @@ class Discovery:
     path: the run folder. assignment: the answer, of which names, columns, labels, kinds, probabilities and n_kinds are
     shown here, too. scores, kmeans_scores: where the truth is known, those of the kinds and those of k-means on the
     features that discovery started from. count: how the number of kinds was estimated, if it was. choice: which epoch's
-    state was kept, "last" or "best", and why. network: code of the user's that the run's network is, `module:function`,
+    state was kept, "last" or "best", and why. known_quality: how well the known kinds are told apart, where the run
+    says so. network: code of the user's that the run's network is, `module:function`,
     which `predict` may build again because the user has named it.
     """
 
@@ -37,6 +39,12 @@ class Discovery:
     count: dict[str, Any] | None = None
     choice: dict[str, Any] | None = None
     network: str | None = None
+    known_quality: KnownQuality | None = None
+
+    @property
+    def known_accuracy(self) -> float | None:
+        """The share of pictures of known kinds that are named rightly by what has not seen them, where measured."""
+        return None if self.known_quality is None else self.known_quality.accuracy
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,5 +119,6 @@ def read_discovery(run: RunFolder, network: str | None = None) -> Discovery:
         count=run.get_json(names.COUNT) if run.has(names.COUNT) else None,
         choice=run.get_json(names.CHOICE) if run.has(names.CHOICE) else None,
         network=network,
+        known_quality=read_known_quality(run),
     )
     return found if scored is None else replace(found, scores=scored[0], kmeans_scores=scored[1])

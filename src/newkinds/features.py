@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,17 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.cache import Cache, code_of, row_key
 from newkinds.errors import NumericsError
+from newkinds.files import digest
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
-from newkinds.networks import Model, Network
+from newkinds.networks import Foreign, Model, Network, efficientnet, folding
+from newkinds.networks.files import network_to_bytes
+from newkinds.networks.folding import folded
 from newkinds.parallel.devices import explained_memory, no_gradients, to_device
 from newkinds.parallel.processes import gathered_rows, share
-from newkinds.progress import QUIET, Progress
+from newkinds.progress import QUIET, Progress, Step
 from newkinds.training import NAMES_SHOWN
 
 Prepare = Callable[[Tensor, NDArray[np.int64]], Tensor]  # uint8 pictures and their numbers to inputs
 FIRST_VIEW = 2  # number of the first view to average over: training uses views 0 and 1
+CACHED_PIXELS = 4 * 224**2  # in a batch on a CPU: what lies between two layers should stay in its caches
+MOST_FILLED = 32  # pictures in such a batch, the last of which is filled up
 BATCH = 256  # pictures in a batch, of up to 64 x 64 pixels; fewer of larger ones, as memory grows with the pixels
 
 
@@ -30,19 +37,96 @@ def mirrored(pixels: Tensor, items: NDArray[np.int64]) -> Tensor:
     return pixels.flip(3).float().div_(255)
 
 
+VIEWS: dict[str, Prepare | None] = {"plain": None, "mirrored": mirrored}
+
+
 def extract_features(
-    network: Network, images: ImageSet, *, prepare: Prepare | None = None, progress: Progress = QUIET
+    network: Network,
+    images: ImageSet,
+    *,
+    view: str = "plain",
+    cache: Cache | None = None,
+    progress: Progress = QUIET,
 ) -> NDArray[np.float32]:
-    """Return the features z = f(x) of all pictures, float32 (N, d), on the device where the network is."""
-    features = apply(network, images, prepare=prepare, title=f"Features of {len(images)} pictures", progress=progress)
-    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    """Return the features z = f(x) of all pictures, float32 (N, d), on the device where the network is.
+
+    view: of VIEWS. cache: where features of networks from elsewhere are looked for, and kept.
+    """
+    title = f"Features of {len(images)} pictures"
+    if isinstance(network.backbone, Foreign):
+        return _extract_foreign(network, network.backbone, images, view, cache or Cache(), title, progress)
+    features = apply(network, images, prepare=VIEWS[view], title=title, progress=progress)
+    _check_finite(features, images, np.arange(len(images)))
+    return features
+
+
+def _extract_foreign(
+    network: Network, backbone: Foreign, images: ImageSet, view: str, cache: Cache, title: str, progress: Progress
+) -> NDArray[np.float32]:
+    """Return features of a network that is not trained here: folded, and only of pictures that the cache has not.
+
+    Features do not depend, to the last bit, on which pictures are computed together.
+    """
+    if backbone.code is None:
+        cache = Cache()
+    mine = share(np.arange(len(images), dtype=np.int64))
+    keys = [b""] * len(mine)
+    if cache.folder is not None:
+        keys = [row_key(np.ascontiguousarray(images.pixels[item]).data) for item in mine]
+    with progress.step(title, len(mine)) as step:
+        module = folded(network)
+
+        def make(places: NDArray[np.int64]) -> NDArray[np.float32]:
+            rows = _in_equal_batches(module, images, mine[places], VIEWS[view], step)
+            _check_finite(rows, images, mine[places])
+            return rows
+
+        rows = cache.rows("features", _about_features(network, backbone, view), keys, make, found=step.advance)
+    return gathered_rows(rows)
+
+
+def _about_features(network: Network, backbone: Foreign, view: str) -> dict[str, Any]:
+    """Return what features depend on beside the pixels."""
+    # On a CPU, the order of sums depends on its instructions and on the number of threads.
+    cpu = [torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()] if network.device.type == "cpu" else []
+    return {
+        "network": digest(network_to_bytes(network)),
+        "view": view,
+        "code": [backbone.code, torch.__version__, code_of(efficientnet, folding, sys.modules[__name__])],
+        "device": [network.device.type, *cpu],
+    }
+
+
+def _in_equal_batches(
+    module: Network, images: ImageSet, items: NDArray[np.int64], prepare: Prepare | None, step: Step
+) -> NDArray[np.float32]:
+    """Return features of some pictures, (B, d), in batches of one size: with others, sums are rounded otherwise."""
+    size = batch_size(module)
+    if module.device.type == "cpu":
+        size = min(MOST_FILLED, max(2, CACHED_PIXELS // module.network_size**2))
+    outputs = []
+    with no_gradients(module.device):
+        for start in range(0, len(items), size):
+            batch = items[start : start + size]
+            filled = np.concatenate([batch, np.repeat(batch[-1:], size - len(batch))])
+            with explained_memory(f"a network on {size} pictures"):
+                pixels = to_device(images.pixels[filled], module.device)
+                pixels = pixels.contiguous(memory_format=torch.channels_last)  # in which they are scaled faster
+                x = as_floats(pixels) if prepare is None else prepare(pixels, filled)
+                outputs.append(module(x)[: len(batch)].float().cpu().numpy())
+            step.advance(len(batch))
+    return np.concatenate(outputs)
+
+
+def _check_finite(features: NDArray[np.float32], images: ImageSet, items: NDArray[np.int64]) -> None:
+    """Raise an error that names the pictures, numbers `items`, whose features (B, d) are not finite."""
+    bad = items[~np.isfinite(features).all(axis=1)]
     if len(bad):
         shown = ", ".join(images.names[i] for i in bad[:NAMES_SHOWN])
         raise NumericsError(
             f"The features of {len(bad)} of {len(images)} pictures are not finite: {shown}.",
             hint="Lower pretrain.learning_rate and start the run in a new folder.",
         )
-    return features
 
 
 def averaged_features(
@@ -122,8 +206,12 @@ def batch_size(module: nn.Module) -> int:
 
 def as_input(pixels: NDArray[Any], device: torch.device) -> Tensor:
     """Return pixels as a network's input: uint8 pictures as float32 in [0, 1], embeddings as they are."""
-    tensor = to_device(pixels, device)
-    return tensor.float().div_(255) if tensor.dtype == torch.uint8 else tensor
+    return as_floats(to_device(pixels, device))
+
+
+def as_floats(pixels: Tensor) -> Tensor:
+    """Return uint8 pixels as float32 in [0, 1], embeddings as they are."""
+    return pixels.float().div_(255) if pixels.dtype == torch.uint8 else pixels
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -61,3 +61,12 @@ def remove_leftovers(folder: Path) -> None:
 def digest(data: bytes) -> str:
     """Return the SHA-256 of some bytes, in hex."""
     return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read in parts, in hex."""
+    hashed = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while part := stream.read(1 << 20):
+            hashed.update(part)
+    return hashed.hexdigest()

@@ -1,4 +1,4 @@
-"""Listings of what can be asked for by name: methods, networks, data sets, presets and settings, as plain data."""
+"""Listings of what can be asked for by name: methods, networks, data sets, profiles, presets and settings, as data."""
 
 from __future__ import annotations
 
@@ -33,6 +33,22 @@ def datasets() -> dict[str, dict[str, Any]]:
         name: {**{key: getattr(dataset, key) for key in told}, "parts": dict(dataset.parts)}
         for name, dataset in DATASETS.items()
     }
+
+
+@overload
+def profiles() -> dict[str, str]: ...
+@overload
+def profiles(name: str) -> str: ...
+def profiles(name: str | None = None) -> dict[str, str] | str:
+    """Return a line about each profile by name, or the TOML text of the one called `name`, with its reasons."""
+    from newkinds.errors import unknown_name
+    from newkinds.profiles import NAMES, about, text
+
+    if name is None:
+        return {name: about(name) for name in NAMES}
+    if name not in NAMES:
+        raise unknown_name("profile", name, NAMES)
+    return text(name)
 
 
 @overload

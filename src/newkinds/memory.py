@@ -1,14 +1,16 @@
-"""Memory of this process: how the allocator keeps it, and how much was used at most."""
+"""Memory of this process: how the allocator keeps it, how much was used at most, and work in blocks that bound it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in glibc's malloc.h
 _MOST = 2**31 - 1
+AT_ONCE = 2**20  # numbers of a block of rows
 
 
 def keep_freed_memory() -> None:
@@ -44,3 +46,13 @@ class PeakMemory:
             return None
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
+def row_blocks(rows: int, width: int) -> Iterator[slice]:
+    """Yield slices of the rows of an array (rows, width): blocks of about a million numbers, at least one row each.
+
+    So a copy in float64 is never one of all features.
+    """
+    step = max(1, AT_ONCE // max(1, width))
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))

@@ -21,6 +21,7 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.features import model_outputs
 from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
+from newkinds.memory import row_blocks
 from newkinds.methods.registry import HEADS
 from newkinds.networks.files import model_from_bytes
 from newkinds.parallel.devices import pick_device
@@ -44,15 +45,19 @@ def prototypes(
     labels: the new kinds of the latter, int64 (N,). new: how many there are.
     """
     assert known.labels is not None
-    everyone = np.concatenate([known_features, features]).astype(np.float64)
-    classes = len(known.classes)
-    kinds = np.concatenate([known.labels, classes + labels])
-    means = np.zeros((classes + new, everyone.shape[1]))
-    np.add.at(means, kinds, everyone)
-    means /= np.maximum(np.bincount(kinds, minlength=len(means)), 1)[:, None]
-    variance = np.square(everyone - means[kinds]).mean(axis=0)
+    parts = ((known_features, known.labels), (features, len(known.classes) + labels))
+    blocks = [(rows[some], kinds[some]) for rows, kinds in parts for some in row_blocks(*rows.shape)]
+    means = np.zeros((len(known.classes) + new, features.shape[1]))
+    for rows, kinds in blocks:
+        np.add.at(means, kinds, rows.astype(np.float64))
+    sizes = np.bincount(np.concatenate([kinds for _, kinds in blocks]), minlength=len(means))
+    means /= np.maximum(sizes, 1)[:, None]
+    squares = np.zeros(features.shape[1])
+    for rows, kinds in blocks:
+        squares = np.concatenate([squares[None], np.square(rows - means[kinds])]).sum(axis=0)
+    variance = squares / sizes.sum()
     floor = max(float(variance.mean()) * 1e-3, 1e-12)
-    present = np.bincount(kinds, minlength=len(means)) > 0
+    present = sizes > 0
     return {
         "means": torch.from_numpy(means.astype(np.float32)),
         "spread": torch.from_numpy(np.sqrt(np.maximum(variance, floor)).astype(np.float32)),

@@ -135,6 +135,18 @@ class Progress:
             self.say(step.line(now))
 
 
+class Warnings(Progress):
+    """Collects warnings, for somebody else to print, and shows nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("silent")
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        """Keep a warning."""
+        self.texts.append(text)
+
+
 def automatic(progress: Progress | None) -> Progress:
     """Return the progress display of a public function: the one given, otherwise one that suits the environment.
 

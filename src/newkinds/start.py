@@ -13,9 +13,10 @@ from torch import nn
 
 from newkinds.clustering import Clustering, kmeans
 from newkinds.clustering.kmeans import nearest
-from newkinds.clustering.neighbours import directions, neighbours_averaged
+from newkinds.clustering.neighbours import directions_float32, neighbours_averaged
 from newkinds.equations import assignment
 from newkinds.errors import UsageError
+from newkinds.memory import row_blocks
 from newkinds.networks import StudentHead
 from newkinds.randomness import one_thread, seeded_torch
 from newkinds.settings import Initialise
@@ -48,7 +49,13 @@ class Start:
 
 
 def initialise(
-    features: NDArray[np.float32], kinds: int, settings: Initialise, *, alpha: float = 1.0, seed: int = 0
+    features: NDArray[np.float32],
+    kinds: int,
+    settings: Initialise,
+    *,
+    alpha: float = 1.0,
+    seed: int = 0,
+    near: NDArray[np.int64] | None = None,
 ) -> Start:
     """Return the bottleneck, the centres and the predictions for features (N, d) of the unsorted pictures.
 
@@ -58,7 +65,8 @@ def initialise(
     but the layer in front of them is fresh. With "centres" k-means comes first, among the features themselves, and the
     bottleneck keeps the span of its centres, at most K - 1 dimensions; with "directions" it comes first, too, among
     features brought to length 1, and the centres are the means of what it puts together. All that comes after the
-    averaging over neighbours.
+    averaging over neighbours. near: the nearest of each picture, int64 (N, at least `settings.neighbours`), if they are
+    there already.
     """
     n_samples, wide = features.shape
     if not 2 <= kinds <= n_samples:
@@ -67,13 +75,13 @@ def initialise(
             f"and {n_samples}.",
             hint="Ask for fewer with --kinds, or give more pictures.",
         )
-    features = neighbours_averaged(features, settings.neighbours)
+    features = neighbours_averaged(features, settings.neighbours, near)
     width = min(kinds if settings.width == "kinds" else settings.width, wide, n_samples)
     if settings.bottleneck == "centres":
         found = kmeans(features, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         return embedded_start(features, found.centres, settings, alpha=alpha, width=width)
     if settings.bottleneck == "directions":
-        turned = directions(features).astype(np.float32)
+        turned = directions_float32(features)
         found = kmeans(turned, kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
         length = np.linalg.norm(features, axis=1).mean()
         centres = found.centres * length  # of kinds without a picture, where many pictures are equal
@@ -116,7 +124,9 @@ def embedded_start(
         mean = centres.mean(axis=0)
         most = max(1, min(len(centres) - 1, centres.shape[1]))
         basis = np.linalg.svd(centres - mean, full_matrices=False)[2][: min(most, width or most)]
-        embedded, placed = (features.astype(np.float64) - mean) @ basis.T, (centres - mean) @ basis.T
+        embedded, placed = np.empty((len(features), len(basis))), (centres - mean) @ basis.T
+        for rows in row_blocks(*features.shape):
+            embedded[rows] = (features[rows].astype(np.float64) - mean) @ basis.T
         labels = nearest(embedded, placed)
         scale, p = _scale(embedded, Clustering(placed, labels, 0.0), settings, alpha)
     return Start(

@@ -7,8 +7,12 @@ The known kinds say in which directions pictures of one kind differ. Features x,
 where m is the mean of the known pictures and A is made of two parts. *Whitening* divides by the pooled covariance W of
 the known kinds about their own means, shrunk towards a sphere, so that what varies inside kinds counts less; all
 directions are kept (but for a PCA that drops those of no variance to speak of). The *projection* is a linear map that
-starts as the identity and learns, for a few steps, to bring pictures of a known kind near their prototype. How many
-steps, and whether to transfer at all, is chosen on known kinds that neither part has seen: never on the heap.
+starts as the identity and learns, for a few steps, to bring pictures of a known kind near their prototype. How far to
+shrink, how many steps, and whether to transfer at all, is chosen on known kinds that neither part has seen: never on
+the heap.
+
+A way to transfer has a name: "none", "whiten-0.1" (by how much W is shrunk), "project-75" (the steps), or
+"whiten-0.1+project-75".
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newkinds.clustering.neighbours import directions, nearest_by_direction
+from newkinds.clustering.neighbours import directions, directions_float32, nearest_by_direction
+from newkinds.memory import row_blocks
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, one_thread
 from newkinds.settings.transfer import Transfer as TransferSettings
@@ -52,9 +57,12 @@ class Transfer:
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return features (N, d) of the backbone, transferred: float32 (N, w), of length 1."""
         if self.matrix is None:
-            return directions(features).astype(np.float32)
-        moved: NDArray[np.float64] = (directions(features) - self.mean) @ self.matrix.astype(np.float64)
-        return directions(moved).astype(np.float32)
+            return directions_float32(features)
+        matrix = self.matrix.astype(np.float64)
+        moved = np.empty((len(features), matrix.shape[1]), np.float32)
+        for rows in row_blocks(*features.shape):
+            moved[rows] = directions_float32((directions(features[rows]) - self.mean) @ matrix)
+        return moved
 
 
 def learn_transfer(
@@ -73,27 +81,32 @@ def learn_transfer(
     """
     plain = np.arange(len(features) * (1 + len(further))) < len(features)
     features, labels = np.concatenate([features, *further]), np.tile(labels, 1 + len(further))
-    ways = _ways(settings)
-    if len(ways) > 1 and not _enough(labels):
-        ways = ways[:1]
-    if ways == ["none"]:
+    folds = _folds(labels, settings.folds, seed) if _enough(labels) and _leaves_a_choice(settings) else []
+    if settings.kind == "none" or (settings.kind == "auto" and not folds):
         return _untouched(features.shape[1])
     unit = directions(features)
     mean, basis = principal(unit, settings.dimensions)
     reduced = (unit - mean) @ basis
-    shares: dict[str, list[float]] = {way: [] for way in ways}
-    folds = _folds(labels, settings.folds, seed) if len(ways) > 1 else []
-    with progress.step("What the known kinds teach about features", len(folds)) as bar:
+    shares: dict[str, list[float]] = {}
+
+    def compare(ways: list[str]) -> None:
+        """Add what hidden kinds say of each way."""
         for number, hidden in enumerate(folds):
             kept = ~np.isin(labels, hidden)
-            found = _matrices(reduced[kept], labels[kept], settings, ways, seed, number)
+            looked_at = ~kept & plain
+            matrices = _matrices(reduced[kept], labels[kept], settings, ways, seed, number)
             for way in ways:
-                looked_at = ~kept & plain
-                moved = unit[looked_at] if way == "none" else reduced[looked_at] @ found[way]
-                shares[way].append(share_of_kind(moved, labels[looked_at]))
+                moved = reduced[looked_at] @ matrices[way] if way != "none" else unit[looked_at]
+                shares.setdefault(way, []).append(share_of_kind(moved, labels[looked_at]))
             bar.advance()
-    chosen = choose(shares) if folds else ways[0]
-    tried = {way: (float(np.mean(s)), float(np.std(s, ddof=1) / np.sqrt(len(s)))) for way, s in shares.items() if s}
+
+    with progress.step("What the known kinds teach about features", 2 * len(folds)) as bar:
+        first = _first_ways(settings)
+        compare(first)
+        second = _second_ways(settings, _best(first, shares, "whiten"))
+        compare(second)
+    chosen = _best(second if settings.kind == "both" else [*first, *second], shares)
+    tried = {way: (float(np.mean(s)), float(np.std(s, ddof=1) / np.sqrt(len(s)))) for way, s in shares.items()}
     if chosen == "none":
         return _untouched(features.shape[1], tried)
     matrix = basis @ _matrices(reduced, labels, settings, [chosen], seed, -1)[chosen]
@@ -119,15 +132,47 @@ def share_of_kind(features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     return float((same.sum(axis=1) - 1).mean() / (near.shape[1] - 1))
 
 
-def _ways(settings: TransferSettings) -> list[str]:
-    """Return the names of the ways to try, simplest first."""
-    if settings.kind != "auto":
-        return [settings.kind] if settings.kind != "project" else [f"project-{max(settings.steps)}"]
-    return ["none", "whiten", *(f"project-{steps}" for steps in settings.steps)]
+def only(way: str) -> dict[str, Any]:
+    """Return the settings of transfer under which this way is taken and no other is tried."""
+    parts = _parts(way)
+    kind = "both" if len(parts) > 1 else next(iter(parts), "none")
+    changes: dict[str, Any] = {"kind": kind}
+    if "whiten" in parts:
+        changes["shrinkage"] = (parts["whiten"],)
+    if "project" in parts:
+        changes["steps"] = (int(parts["project"]),)
+    return changes
 
 
-def _steps(way: str) -> int:
-    return int(way.partition("-")[2] or 0)
+def _leaves_a_choice(settings: TransferSettings) -> bool:
+    sorts = {"none": 1, "whiten": len(settings.shrinkage), "project": len(settings.steps)}
+    return settings.kind == "auto" or sorts.get(settings.kind, len(settings.shrinkage) * len(settings.steps)) > 1
+
+
+def _first_ways(settings: TransferSettings) -> list[str]:
+    """Return the names of the ways that stand alone, simplest first: the strongest shrinkage, the fewest steps."""
+    none = ["none"] if settings.kind in ("auto", "none") else []
+    if settings.kind == "project":
+        return [f"project-{steps}" for steps in sorted(settings.steps)]
+    return none + [f"whiten-{one:g}" for one in sorted(settings.shrinkage, reverse=True)]
+
+
+def _second_ways(settings: TransferSettings, whiten: str) -> list[str]:
+    """Return the names of the ways that project behind a way of whitening."""
+    wanted = sorted(settings.steps) if settings.kind in ("auto", "both") else []
+    return [f"{whiten}+project-{steps}" for steps in wanted]
+
+
+def _best(ways: Sequence[str], found: Mapping[str, Sequence[float]], beginning: str = "") -> str:
+    """Return the best of the ways whose names begin so, the simplest where none was measured; "" if there is none."""
+    some = [way for way in ways if way.startswith(beginning)]
+    measured = {way: found[way] for way in some if way in found}
+    return choose(measured) if measured else next(iter(some), "")
+
+
+def _parts(way: str) -> dict[str, float]:
+    """Return the parts of a way by name with their numbers."""
+    return {name: float(number) for name, _, number in (part.partition("-") for part in way.split("+")) if number}
 
 
 def _enough(labels: NDArray[np.int64]) -> bool:
@@ -169,14 +214,21 @@ def _matrices(
     seed: int,
     fold: int,
 ) -> dict[str, NDArray[np.float64]]:
-    """Return for each way the matrix (w, w) that it puts behind the principal components (N, w)."""
-    whitener = whitening(reduced, labels, settings.shrinkage)
-    found = {"whiten": whitener}
-    steps = [_steps(way) for way in ways if _steps(way)]
-    if steps:
-        whitened = directions(reduced @ whitener).astype(np.float32)
-        for number, matrix in projections(whitened, labels, settings, steps, seed, fold).items():
-            found[f"project-{number}"] = whitener @ matrix.astype(np.float64)
+    """Return for each way the matrix (w, w) that it puts behind the principal components (N, w), "none" left out."""
+    found: dict[str, NDArray[np.float64]] = {}
+    before: dict[str, list[str]] = {}  # ways that project, by what comes before the projection
+    for way in ways:
+        parts = _parts(way)
+        if "project" in parts:
+            before.setdefault(way.partition("+")[0] if "whiten" in parts else "", []).append(way)
+        elif parts:
+            found[way] = whitening(reduced, labels, parts["whiten"])
+    for first, some in before.items():
+        matrix = whitening(reduced, labels, _parts(first)["whiten"]) if first else np.eye(reduced.shape[1])
+        steps = {int(_parts(way)["project"]): way for way in some}
+        moved = directions_float32(reduced @ matrix)
+        for number, projection in projections(moved, labels, settings, list(steps), seed, fold).items():
+            found[steps[number]] = matrix @ projection.astype(np.float64)
     return found
 
 

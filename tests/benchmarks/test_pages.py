@@ -24,15 +24,18 @@ def test_the_page_on_how_many_kinds_matches_the_results() -> None:
     assert pages.rendered(text.replace(row, row + "9")) == text
 
 
-@pytest.mark.parametrize("name", ["ablation", "recipes", "starts"])
+@pytest.mark.parametrize("name", ["ablation", "growth", "recipes", "starts"])
 def test_the_tables_of_studies_match_their_results(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     study: Any = import_module(f"studies.{name}")
     tables: list[list[str]] = []
     monkeypatch.setattr(study, "put_table", lambda page, mark, lines: tables.append(lines))
+    drawn = getattr(study, "PICTURE", None)
+    before = drawn and drawn.read_bytes()
     study.render(json.loads((RESULTS / f"{name}.json").read_text())["runs"])
     (lines,) = tables
     assert len(lines) > 5
     assert "\n".join(lines) in study.PAGE.read_text()
+    assert (drawn and drawn.read_bytes()) == before  # equal bytes for equal results
 
 
 def test_the_house_says_how_each_table_and_study_is_made() -> None:

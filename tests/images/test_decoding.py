@@ -13,10 +13,11 @@ import pytest
 from making import picture, shop
 from numpy.typing import NDArray
 
+from newkinds.cache import cache_folder
 from newkinds.errors import DataError
 from newkinds.images import decoding, imageset
 from newkinds.images.decode import decode
-from newkinds.images.decoding import Decoding, default_cache
+from newkinds.images.decoding import Decoding
 from newkinds.images.scan import scan
 from newkinds.images.store import Shape, load, open_images
 
@@ -155,11 +156,13 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("NEWKINDS_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert default_cache() == tmp_path / ".cache" / "newkinds"
+    assert cache_folder() == tmp_path / ".cache" / "newkinds"
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/xdg")
-    assert default_cache() == Path("/var/xdg/newkinds")
+    assert cache_folder() == Path("/var/xdg/newkinds")
     monkeypatch.setenv("NEWKINDS_CACHE", "/var/mine")
-    assert default_cache() == Path("/var/mine")
+    assert cache_folder() == Path("/var/mine")
+    monkeypatch.setenv("NEWKINDS_CACHE", "")
+    assert cache_folder() is None
 
 
 def test_the_default_cache_is_used(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -397,7 +397,7 @@ def test_the_command_line_names_rows(lists: Path, monkeypatch: pytest.MonkeyPatc
     (lists / "gone.csv").write_text("path\nfiles/nut/00.png\nfiles/nut/99.png\n")
     for arguments, printed in (
         (["discover", lists / "known.csv", lists / "gone.csv"], "does not exist: row 3 (files/nut/99.png)."),
-        (["discover", lists / "gone.csv", lists / "heap.csv"], "`label` (or `kind`) is missing."),
+        (["discover", lists / "gone.csv", lists / "heap.csv"], "no folders of kinds and no labels"),
     ):
         monkeypatch.setattr(sys, "argv", ["newkinds", *map(str, arguments), "--out", str(lists / "other")])
         with pytest.raises(SystemExit) as ended:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, features
 
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.scan import scan
@@ -38,7 +38,7 @@ def run_length_bmp() -> bytes:
 
 
 def sources() -> list[bytes]:
-    """Return small pictures in all six formats and the modes they can have."""
+    """Return small pictures in all formats and the modes they can have."""
     y, x = np.mgrid[0:20, 0:24]
     colour = Image.fromarray(np.stack([x * 10, y * 12, x * y % 256], axis=-1).astype(np.uint8))
     grey, bits, palette = colour.convert("L"), colour.convert("1"), colour.quantize(32)
@@ -66,6 +66,8 @@ def sources() -> list[bytes]:
         saved(colour, "TIFF", compression=name) for name in ("tiff_lzw", "tiff_adobe_deflate", "jpeg", "packbits")
     ]
     files += [saved(bits, "TIFF", compression="group4"), saved(colour, "TIFF", exif=exif)]
+    if "avif" in features.modules and features.check("avif"):
+        files += [saved(colour, "AVIF"), saved(layers, "AVIF", exif=exif)]
     return files
 
 

@@ -180,12 +180,12 @@ def test_an_archive_is_read_once(shop: Path, at_hand: dict[str, Any], tmp_path: 
 
     from newkinds.images import sources
 
-    pixels = np.stack([photograph(seed, 52) for seed in range(8)])
-    np.savez(tmp_path / "known.npz", images=pixels, labels=np.arange(8) % 2)
+    pixels = np.stack([photograph(seed, 52) for seed in range(16)])
+    np.savez(tmp_path / "known.npz", images=pixels[:8], labels=np.arange(8) % 2)
     read: list[Path] = []
     plain = sources.load_npz
     monkeypatch.setattr(sources, "load_npz", lambda path, **rest: (read.append(path), plain(path, **rest))[1])
-    nk.count(tmp_path / "known.npz", pixels, out=tmp_path / "run", settings=combine(None, QUICK))
+    nk.count(tmp_path / "known.npz", pixels[8:], out=tmp_path / "run", settings=combine(None, QUICK))
     assert read == [tmp_path / "known.npz"]
     assert 'network = "efficientnet-lite0"' in (tmp_path / "run" / "settings.toml").read_text()
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import newkinds as nk
+from newkinds.features import MOST_FILLED
 from newkinds.methods.registry import HEADS
 from newkinds.networks.files import model_from_bytes
 from newkinds.runs import RunFolder, names
@@ -56,7 +57,7 @@ def test_the_model_takes_what_the_backbone_gives(found: nk.Discovery) -> None:
 
 def test_what_was_said_stays(tmp_path: Path) -> None:
     known, heap = embeddings(5, 8, seed=0), embeddings(3, 8, seed=1)[0]
-    settings = {**QUICK, "initialise": {"bottleneck": "pca", "neighbours": 0}, "tune": "all"}
+    settings = {**QUICK, "initialise": {"bottleneck": "pca", "neighbours": 0}, "tune": "all", "profile": "none"}
     nk.discover(known, heap, out=tmp_path / "run", kinds=3, settings=settings, page=False)
     run = RunFolder.open(tmp_path / "run")
     assert not run.has(names.TRANSFER)
@@ -93,7 +94,22 @@ def test_pictures_go_through_a_frozen_network_once_and_mirrored(
     monkeypatch.setitem(sys.modules, "frozennet", module)
     sources = (photos / "known", photos / "unsorted")
     found = nk.discover(*sources, out=tmp_path / "run", kinds=3, network="frozennet:build", settings=QUICK, page=False)
-    pictures = len(nk.open_images(sources[0]).names) + len(found.names)
+    sizes = (len(nk.open_images(sources[0]).names), len(found.names))
     tried = 2  # made-up pictures with which the network is tried when it is built
-    assert sum(number for number in seen if number > tried) == 2 * pictures  # as they are, and mirrored
+    batches = sum(-(-pictures // MOST_FILLED) for pictures in sizes)
+    assert [number for number in seen if number > tried] == [MOST_FILLED] * 2 * batches  # as they are, and mirrored
     assert (tmp_path / "run" / "features" / "known-mirrored.npy").is_file()
+
+
+def test_the_last_state_is_kept_beside_the_best(tmp_path: Path) -> None:
+    settings = {**QUICK, "discover": {"warmup_epochs": 1, "epochs": 3, "learning_rate": 3.0, "guard_tolerance": 0.0}}
+    known, heap = embeddings(8, 8, seed=0), embeddings(3, 8, seed=1)[0]
+    found = nk.discover(known, heap, out=tmp_path / "run", kinds=3, settings=settings, page=False)
+    assert found.choice is not None
+    assert found.choice["kept"] == "best"
+    run = RunFolder.open(found.path)
+    last = model_from_bytes(run.get(names.LAST_MODEL), "", HEADS)[0]
+    assert last.network.transfer is not None
+    with torch.no_grad():
+        told = last(torch.from_numpy(heap)).exp().numpy()
+    np.testing.assert_allclose(told, run.get_array(names.LAST_PROBABILITIES), atol=1e-4)

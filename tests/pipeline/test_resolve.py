@@ -43,9 +43,10 @@ def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
 
 @pytest.mark.parametrize("images", [known(), known(channels=1), known(channels=7, embeddings=True)])
 def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
-    # The embedding's scale is a rule of its own, decided from the features; two settings hang on the number of kinds,
+    # The embedding's scale is a rule of its own, decided from the features; three settings hang on the heap,
     # and which kinds are probes on the seed.
-    left = {"kinds", "transfer.kind", "count.probes", "initialise.scale", "discover.alpha", "discover.consistency"}
+    left = {"kinds", "transfer.kind", "count.probes", "initialise.scale"}
+    left |= {"discover.epochs", "discover.alpha", "discover.consistency"}
     assert set(autos(resolve(images).model_dump())) <= left
     once = resolve(images)
     assert resolved(once, images, None, CPU) == once
@@ -72,15 +73,15 @@ def test_what_was_said_stays() -> None:
         "precision": "float32",
         "tune": "all",
     }
-    chosen = resolve(known(), said)
-    derived = {"images.size": 32, "network_size": 32, "network_features": "last", "precision": "float32"}
+    chosen = resolve(known(), {**said, "profile": "none"})
+    derived = {"images.size": 32, "network_size": 32, "network_features": "last", "profile": "none"}
     assert chosen == Settings().with_changes({**said, **derived})
 
 
 @pytest.mark.parametrize(
     ("images", "accelerator", "network", "augmentation"),
     [
-        (known(), False, "resnet18-slim", "crop-flip"),
+        (known(), False, "vgg6-5-1-slim", "crop-flip"),
         (known(), True, "resnet18", "crop-flip"),
         (known(channels=1), False, "vgg6-4-2-slim", "affine"),
         (known(channels=1), True, "vgg6-4-2", "affine"),
@@ -103,10 +104,15 @@ def test_what_hangs_on_the_number_of_kinds_and_on_the_views() -> None:
     assert (few.alpha, few.consistency) == (1.0, 12.0)
     assert (many.alpha, many.consistency) == (10.0, 240.0)
     assert many.first_view == "plain"  # views are warped
+    # 100 pictures of 2 kinds or of 40: few of a kind are learnt by heart, unless f is frozen; many take time.
+    assert (few.epochs, many.epochs) == (40, 10)
+    assert resolved_discover(Discover(), known(channels=1), 40, frozen=True).epochs == 40
+    heaps = [known(n, 4, kinds=5, embeddings=True) for n in (5_000, 10_000, 100_000)]
+    assert [resolved_discover(Discover(), heap, 5).epochs for heap in heaps] == [40, 25, 10]
     # Shifted and mirrored: pi has a second view for that, the others learn from the only one.
     views = {name: resolved_discover(Discover(variant=name), known(), 40).first_view for name in ("pi", "te")}
     assert views == {"pi": "plain", "te": "augmented"}
-    said = Discover(alpha=1.0, consistency=3.0, first_view="plain", augmentation="crop")
+    said = Discover(epochs=7, alpha=1.0, consistency=3.0, first_view="plain", augmentation="crop")
     assert resolved_discover(said, known(), 40) == said
 
 

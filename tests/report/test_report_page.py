@@ -7,6 +7,7 @@ import json
 import os
 import re
 from base64 import b64encode
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from made_up_runs import near_known
 
 from newkinds.errors import RunError
+from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.images.imageset import Skipped
 from newkinds.report import content, write_report
 from newkinds.report.page import embed_json
@@ -230,6 +232,25 @@ def test_headline_says_how_many_and_how_sure(make_data: Any, tmp_path: Path) -> 
     given = said(make_data(60, 4, count=None), tmp_path)
     assert "confidence with" not in given
     assert "to 6 with" not in given
+
+
+def test_the_quality_of_the_known_kinds(make_data: Any, tmp_path: Path) -> None:
+    good = KnownQuality(0.87, 240, 50, 0.02, "held-out")
+    page, reader, _ = write(make_data(60, 4, known_quality=good), tmp_path / "good")
+    assert good.in_words() in " ".join(reader.text.split())
+    assert "87.0%" in page
+    assert 'class="alarm"' not in page
+    bad = replace(good, accuracy=0.03, remedies=("more <kinds>", "another network: `pip install it`"))
+    page, reader, _ = write(make_data(60, 4, known_quality=bad), tmp_path / "bad")
+    assert 'class="alarm"' in page
+    assert "do not trust the new kinds" in reader.text
+    assert "<li>more &lt;kinds&gt;</li>" in page
+    assert "<code>pip install it</code>" in page
+    unknown = replace(good, accuracy=None, why="of too few pictures")
+    page, reader, _ = write(make_data(60, 4, known_quality=unknown), tmp_path / "unknown")
+    assert "could not be measured: of too few pictures." in " ".join(reader.text.split())
+    assert "Known kinds right" not in page
+    assert "known kinds right" not in write(make_data(60, 4), tmp_path / "none")[0].lower()
 
 
 def test_other_numbers_of_kinds_are_shown(make_data: Any, tmp_path: Path) -> None:

@@ -430,3 +430,20 @@ def test_another_layout_is_refused_and_left_as_it_is(layout: int | None, tmp_pat
         with pytest.raises(RunError, match=rf"newkinds 0\.0\.9 in layout {layout or 1}; .* reads layout {LAYOUT}"):
             call()
     assert everything(path) == before
+
+
+def test_an_array_is_memory_mapped_and_checked(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    run.put_array("features/x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    found = run.find_array("features/x.npy")
+    assert found is not None
+    assert isinstance(found.base, np.memmap)
+    found[:] = 0  # reaches the file of neither this nor another run
+    again = run.find_array("features/x.npy")
+    assert again is not None
+    assert again.tolist() == [[0, 1, 2], [3, 4, 5]]
+    file = tmp_path / "run" / "features" / "x.npy"
+    file.write_bytes(file.read_bytes()[:-4] + b"\1\2\3\4")
+    assert run.find_array("features/x.npy") is None
+    assert run.find_array("features/y.npy") is None
+    run.close()

@@ -74,9 +74,22 @@ Device = Annotated[
     typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Download no weights of networks.")]
+Tune = Annotated[
+    str | None,
+    typer.Option(
+        "--tune", help="The part of a pretrained network that discovery trains: none, last or all; default: auto."
+    ),
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Compute everything anew, and keep nothing for later runs: `newkinds cache`.")
+]
 PresetName = Annotated[
     str | None,
     typer.Option("--preset", help="A name from `newkinds presets`, or paper, authors or quick for the data set given."),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option("--profile", help="A name from `newkinds profiles`; default: the one that suits the pictures."),
 ]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
 Set = Annotated[

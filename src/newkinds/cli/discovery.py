@@ -15,15 +15,18 @@ from newkinds.cli.base import (
     Kinds,
     Known,
     Network,
+    NoCache,
     Offline,
     Out,
     PresetName,
+    ProfileName,
     Quiet,
     Run,
     Seed,
     Set,
     SettingsFile,
     Truth,
+    Tune,
     Unsorted,
     Weights,
     app,
@@ -72,15 +75,18 @@ def discover(
     method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
+    tune: Tune = None,
     seed: Seed = None,
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
+    profile: ProfileName = None,
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
 ) -> None:
     """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
@@ -88,7 +94,7 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    options |= {"network": network, "seed": seed}
+    options |= {"network": network, "tune": tune, "seed": seed, "profile": profile}
     found = nk.discover(
         known,
         unsorted,
@@ -99,6 +105,7 @@ def discover(
         settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         device=device,
         offline=offline,
+        cache=not no_cache,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -110,6 +117,7 @@ def pretrain(
     folder: Out,
     network: Network = None,
     seed: Seed = None,
+    profile: ProfileName = None,
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
@@ -125,7 +133,7 @@ def pretrain(
 
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
-    chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known,))
+    chosen = settings_from(settings, set_, {"network": network, "seed": seed, "profile": profile}, preset, (known,))
     file = nk.pretrain(
         known,
         out=folder,
@@ -148,18 +156,22 @@ def count(
     seed: Seed = None,
     weights: Weights = None,
     data: Data = None,
+    profile: ProfileName = None,
     preset: PresetName = None,
     settings: SettingsFile = None,
     set_: Set = None,
     device: Device = None,
     offline: Offline = False,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    chosen = settings_from(settings, set_, {"network": network, "seed": seed}, preset, (known, unsorted))
+    chosen = settings_from(
+        settings, set_, {"network": network, "seed": seed, "profile": profile}, preset, (known, unsorted)
+    )
     found = nk.count(
         known,
         unsorted,
@@ -169,6 +181,7 @@ def count(
         settings=chosen,
         device=device,
         offline=offline,
+        cache=not no_cache,
         progress=progress_for(quiet),
     )
     show_count(found, folder)

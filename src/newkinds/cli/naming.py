@@ -1,4 +1,4 @@
-"""Commands that list methods, networks, data sets, settings and presets."""
+"""Commands that list methods, networks, data sets, settings, profiles and presets."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ def settings(
     Example: newkinds settings > my.toml
     """
     sys.stdout.write(nk.settings(name, all=every))
+
+
+@app.command()
+def profiles(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The profile to show.")] = None,
+) -> None:
+    """List the profiles, which suit sorts of pictures, or show one as TOML that --settings takes, with its reasons.
+
+    Example: newkinds profiles photos
+    """
+    if name is not None:
+        sys.stdout.write(nk.profiles(name))
+        return
+    show_rows(nk.profiles().items())
 
 
 @app.command()

@@ -55,6 +55,11 @@ def load_npz(path: str | Path, *, labelled: bool) -> ImageSet:
     return _from_arrays(_read(Path(path), origin), origin, str(path), labelled)
 
 
+def npz_labels(path: Path) -> NDArray[Any] | None:
+    """Return the labels of an .npz file, (N,), without reading the rest of it; None if it has none."""
+    return _read(path, _Origin(str(path), ""), ("labels",)).get("labels")
+
+
 def load_array(array: NDArray[Any], labels: Any = None, *, labelled: bool) -> ImageSet:
     """Open an array in memory by the rules of `load_npz`, without a copy if its order of axes allows.
 
@@ -164,15 +169,15 @@ def _listed(arrays: dict[str, NDArray[Any]]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(arrays)) or "none"
 
 
-def _read(path: Path, origin: _Origin) -> dict[str, NDArray[Any]]:
-    """Read the arrays that have a meaning here; others are left empty, and their names are for error messages."""
+def _read(path: Path, origin: _Origin, wanted: Sequence[str] = _NAMES) -> dict[str, NDArray[Any]]:
+    """Read the arrays that are wanted; others are left empty, and their names are for error messages."""
     if not path.exists():
         raise DataError(f"{path} does not exist.", hint=GIVE)
     try:
         if not zipfile.is_zipfile(path):
             raise origin.error("is not an .npz file.")
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] if name in _NAMES else np.empty(0) for name in file.files}
+            return {name: file[name] if name in wanted else np.empty(0) for name in file.files}
     except DataError:
         raise
     except MemoryError as error:

@@ -1,7 +1,8 @@
 """Decoding: the bytes of an image file to pixels. The only module of the package that imports PIL.
 
-JPEG, PNG, WebP, BMP, GIF and TIFF are read, nothing else: the first bytes choose the reader, so none of Pillow's other
-plugins ever sees a file. Every picture comes out as 8-bit grey or RGB by these rules:
+JPEG, PNG, WebP, BMP, GIF and TIFF are read, AVIF where Pillow can, and HEIC where pillow-heif is installed. The first
+bytes choose the reader, so none of Pillow's other plugins ever sees a file. Every picture comes out as 8-bit grey or
+RGB by these rules:
 
 - The first frame of an animation or of a TIFF with pages is the picture.
 - EXIF orientation is applied. Colour profiles and gamma are not.
@@ -14,7 +15,7 @@ plugins ever sees a file. Every picture comes out as 8-bit grey or RGB by these 
   not finite refuses the picture.
 
 A file that is cut short or broken is refused with an `ImageError`, never returned half grey. What no reader can notice
-is damage that leaves a valid stream of other pixels: JPEG, BMP, GIF, TIFF and WebP carry no checksum.
+is damage that leaves a valid stream of other pixels: only PNG carries a checksum.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, features
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
 from PIL.JpegImagePlugin import JpegImageFile
@@ -40,6 +42,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from newkinds.errors import DataError, UsageError, unknown_name
+from newkinds.images.formats import AVIF, HEAD, HEIC, RAW, VIDEO, Unread, by_content, by_ending
 
 MAX_PIXELS = 100_000_000  # decoding a picture at the limit takes about 1 GB
 MAX_SIDE = 65_535  # JPEG's own limit; a one-row picture of 100 million columns is an attack, not a photograph
@@ -69,7 +72,7 @@ _TURNS = {
 }
 _MARKER = re.compile(rb"\xff+([^\x00\x01\xd0-\xd8\xff])")  # of JPEG, with a length behind it, or the end
 _FILLING = b"".join(bytes(range(1, 255)) + bytes([0xFF, 0xD0 + n]) for n in range(8))  # with all restart markers
-_ORIENTATION, _PHOTOMETRIC, _SAMPLE_FORMAT, _BITS = 274, 262, 339, 258  # TIFF and EXIF tags
+_ORIENTATION, _PHOTOMETRIC, _SAMPLE_FORMAT, _BITS, _DNG_VERSION = 274, 262, 339, 258, 50706  # TIFF and EXIF tags
 _WHITE_IS_ZERO, _UNSIGNED = 0, 1
 
 
@@ -88,9 +91,13 @@ class Header:
 
 
 def probe(data: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Header:
-    """Read the header of a picture file, given as its bytes or its path, without decoding it."""
+    """Read the header of a picture file, given as its bytes or its path, without decoding it.
+
+    The ending of a path is looked at only to tell what sort of unreadable file it is.
+    """
+    ending = "" if isinstance(data, bytes) else data.suffix
     with _pillow(), io.BytesIO(data) if isinstance(data, bytes) else open(data, "rb") as stream:
-        picture = _open(stream, max_pixels)
+        picture = _open(stream, max_pixels, ending)
         width, height = _stored_size(picture)
         if _orientation(picture) >= 5:
             width, height = height, width
@@ -226,21 +233,60 @@ def _reason(error: Exception) -> str:
     return f"{'cut short' if 'truncated' in text.lower() else 'broken'} ({text})"
 
 
-def _open(stream: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
+def _open(stream: IO[bytes], max_pixels: int, ending: str = "") -> ImageFile.ImageFile:
     """Read the header and refuse what is too large, before any pixel is decoded."""
-    head = stream.read(30)
+    head = stream.read(HEAD)
     if not head:
         raise ImageError("empty file")
-    reader = next((reader for pattern, reader in _READERS if re.match(pattern, head, re.DOTALL)), None)
-    if reader is None:
-        raise ImageError("not a JPEG, PNG, WebP, BMP, GIF or TIFF picture")
+    reader = _reader_of(head, ending)
     if reader is WebPImageFile and head[12:16] == b"VP8X":  # its reader asks for the memory of the canvas on opening
         canvas = (int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1)
         _check_size(canvas, max_pixels)
     stream.seek(0)
     picture = reader(stream, "")
+    if isinstance(picture, TiffImageFile) and _DNG_VERSION in picture.tag_v2:
+        raise ImageError(RAW.reason)
     _check_size(_stored_size(picture), max_pixels)
     return picture
+
+
+def _reader_of(head: bytes, ending: str) -> type[ImageFile.ImageFile]:
+    """Return what reads a file that begins with `head`; raise ImageError with what it is where nothing does."""
+    sort = by_content(head)
+    reader = _installed(sort)
+    if reader is None and sort in (None, VIDEO):
+        reader = next((reader for pattern, reader in _READERS if re.match(pattern, head, re.DOTALL)), None)
+    called = by_ending(ending)
+    if reader is TiffImageFile and called is RAW:  # its first picture is a small preview
+        raise ImageError(RAW.reason)
+    if reader is None:
+        sort = sort or (called if _installed(called) is None else None)
+        raise ImageError("not a JPEG, PNG, WebP, BMP, GIF or TIFF picture" if sort is None else sort.reason)
+    return reader
+
+
+def _installed(sort: Unread | None) -> type[ImageFile.ImageFile] | None:
+    """Return the reader of a format that may or may not be read here, None if it is not."""
+    return _avif_reader() if sort is AVIF else _heic_reader() if sort is HEIC else None
+
+
+@cache
+def _avif_reader() -> type[ImageFile.ImageFile] | None:
+    if "avif" not in features.modules or not features.check("avif"):  # since Pillow 11.3, where it was built with it
+        return None
+    from PIL.AvifImagePlugin import AvifImageFile
+
+    return AvifImageFile
+
+
+@cache
+def _heic_reader() -> type[ImageFile.ImageFile] | None:
+    try:
+        from pillow_heif import HeifImageFile
+    except ImportError:
+        return None
+    reader: type[ImageFile.ImageFile] = HeifImageFile
+    return reader
 
 
 def _check_size(size: tuple[int, int], max_pixels: int) -> None:

@@ -6,18 +6,19 @@ import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.cache import Cache, Space, cache_folder, cache_limit, row_key, trim
 from newkinds.errors import DataError
-from newkinds.files import TEMPORARY, replacing
+from newkinds.files import replacing
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.imageset import Skipped
 from newkinds.images.scan import Found, Item, Result, in_threads, read_file
@@ -25,9 +26,9 @@ from newkinds.progress import Progress
 
 MEMORY_MB = 2048  # of decoded pixels; a larger set goes to a file
 DECODE_VERSION = 1  # raise it when decode() returns other pixels, so that older cache files are not used
+LARGE = 1 << 16  # pixels of a file from which decoding takes longer than reading the cache
 
 _MAGIC = b"newkinds"
-_PARTIAL_SECONDS = 24 * 3600.0  # after which an unfinished cache file counts as abandoned
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Options:
     cache_dir: Path | None
     workers: int | None
     progress: Progress
+    cache: Cache = field(default_factory=Cache)
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,20 @@ class Decoding:
     def into_memory(self) -> tuple[NDArray[np.uint8], list[Skipped], None]:
         pixels = np.empty((len(self.files), *self.row), dtype=np.uint8)
         free = iter(pixels)
-        dropped = self.decode_all(lambda picture: np.copyto(next(free), picture))
+        about = [DECODE_VERSION, version("pillow"), *self.row, self.options.fit, self.options.max_pixels]
+        with self.options.cache.space("pixels", about) as space:
+            dropped = self.decode_all(lambda picture: np.copyto(next(free), picture), space=space)
         return pixels[: len(pixels) - len(dropped)], dropped, None
 
     def into_file(self) -> tuple[NDArray[np.uint8], list[Skipped], str]:
         """Map the cache file of these pictures, after writing it if it is not there; also return the pixels' digest."""
-        folder = self.options.cache_dir or default_cache()
+        folder = self.options.cache_dir or cache_folder()
+        if folder is None:
+            raise DataError(
+                f"The decoded pictures take {self.n_bytes >> 20:,} MB, over memory_mb={self.options.memory_mb}, and "
+                "there is no cache to write them to: NEWKINDS_CACHE is empty.",
+                hint="Set NEWKINDS_CACHE to a folder with room, or raise memory_mb.",
+            )
         hashes = self.hash_all()
         key = self.key(hashes)
         path = folder / f"{key}.pixels"
@@ -91,6 +101,8 @@ class Decoding:
         footer = _read_footer(path, key)
         if footer is None:
             raise DataError(f"The cache file {path} does not read back.", hint="Set NEWKINDS_CACHE to another disk.")
+        with suppress(OSError):
+            os.utime(path)  # used now
         dropped = [Skipped(name, reason) for name, reason in footer["dropped"]]
         shape = (len(self.files) - len(dropped), *self.row)
         if shape[0] == 0:
@@ -101,7 +113,6 @@ class Decoding:
     def write(self, path: Path, key: str, hashes: Sequence[str]) -> None:
         """Write the cache file beside its place, sync it and move it there."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_partial(path.parent)
         free = shutil.disk_usage(path.parent).free
         if free < self.n_bytes:
             raise OSError(f"it has room for {free >> 20:,} MB")
@@ -117,9 +128,15 @@ class Decoding:
             content = {"key": key, "bytes": stream.tell(), "digest": digest.hexdigest(), "dropped": dropped}
             footer = json.dumps(content).encode()
             stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
+        trim(path.parent, cache_limit(), kept=path)
 
-    def decode_all(self, keep: Callable[[NDArray[np.uint8]], None], hashes: Sequence[str] = ()) -> list[Skipped]:
-        """Pass the pictures to `keep` in order and return those that fail. `hashes`: the files must still have them."""
+    def decode_all(
+        self, keep: Callable[[NDArray[np.uint8]], None], hashes: Sequence[str] = (), space: Space | None = None
+    ) -> list[Skipped]:
+        """Pass the pictures to `keep` in order and return those that fail.
+
+        hashes: the files must still have them. space: of the cache, which large pictures are taken from and put into.
+        """
 
         def decoded(item: int) -> NDArray[np.uint8] | Skipped:
             file, options = self.files[item], self.options
@@ -128,7 +145,12 @@ class Decoding:
                 if hashes and _hash(data) != hashes[item]:
                     raise DataError(f"{file.path} changed while it was read.", hint="Try again when nothing writes it.")
                 size, channels = self.size, self.channels
-                return decode(data, size=size, channels=channels, max_pixels=options.max_pixels, fit=options.fit)
+
+                def made() -> NDArray[np.uint8]:
+                    return decode(data, size=size, channels=channels, max_pixels=options.max_pixels, fit=options.fit)
+
+                is_large = file.width * file.height >= LARGE
+                return made() if space is None or not is_large else space.get_or_add(row_key(data), made)
             except ImageError as error:
                 return Skipped(file.name, error.message)
 
@@ -160,13 +182,6 @@ class Decoding:
         return _hash(json.dumps(content).encode())
 
 
-def default_cache() -> Path:
-    """Return $NEWKINDS_CACHE, otherwise the folder newkinds in $XDG_CACHE_HOME or ~/.cache."""
-    if os.environ.get("NEWKINDS_CACHE"):
-        return Path(os.environ["NEWKINDS_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "newkinds"
-
-
 def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -184,11 +199,3 @@ def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
     except (OSError, ValueError, OverflowError, KeyError, TypeError):
         return None
     return footer if whole else None
-
-
-def _remove_partial(folder: Path) -> None:
-    """Remove cache files that a killed process left unfinished."""
-    for path in folder.glob(f"{TEMPORARY}*"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _PARTIAL_SECONDS:
-                path.unlink()

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from newkinds.errors import DataError, UsageError
 from newkinds.images.decode import MAX_PIXELS, ImageError, decode, probe
+from newkinds.images.formats import by_ending
 from newkinds.images.imageset import Skipped, printable
 from newkinds.images.lists import Kind, Listing, list_from_table
 from newkinds.images.tables import is_table
@@ -219,9 +220,14 @@ def _no_root(root: Path, error: OSError) -> DataError:
     return DataError(f"{root} cannot be read ({error.strerror}).", hint=f"Look at its permissions: ls -ld {root}")
 
 
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder of this name is passed over."""
+    return name.startswith(".") or name.lower() in _SYSTEM_NAMES
+
+
 def _why_not(entry: os.DirEntry[str]) -> str:
     """Return the reason to skip a directory entry without opening it, or "" for a file or folder to open."""
-    if entry.name.startswith(".") or entry.name.lower() in _SYSTEM_NAMES:
+    if is_hidden(entry.name):
         return "hidden folder" if entry.is_dir(follow_symlinks=False) else "hidden file"
     try:
         status = entry.stat()
@@ -229,7 +235,7 @@ def _why_not(entry: os.DirEntry[str]) -> str:
         return "link that leads nowhere" if entry.is_symlink() else f"cannot be read ({error.strerror})"
     if stat.S_ISDIR(status.st_mode):
         return "link to a folder, not followed" if entry.is_symlink() else ""
-    return _why_not_file(status)
+    return _why_not_file(status, entry.name)
 
 
 def _why_not_listed(path: str) -> str | None:
@@ -240,10 +246,13 @@ def _why_not_listed(path: str) -> str | None:
         return None
     except OSError as error:
         return None if error.errno in _NOT_THERE else f"cannot be read ({error.strerror})"
-    return "not a file but a folder" if stat.S_ISDIR(status.st_mode) else _why_not_file(status)
+    return "not a file but a folder" if stat.S_ISDIR(status.st_mode) else _why_not_file(status, path)
 
 
-def _why_not_file(status: os.stat_result) -> str:
+def _why_not_file(status: os.stat_result, path: str) -> str:
     if not stat.S_ISREG(status.st_mode):
         return f"not a file but a {_SPECIAL.get(stat.S_IFMT(status.st_mode), 'special one')}"
-    return f"larger than {MAX_BYTES:,} bytes" if status.st_size > MAX_BYTES else ""
+    if status.st_size <= MAX_BYTES:
+        return ""
+    sort = by_ending(Path(path).suffix)
+    return f"larger than {MAX_BYTES:,} bytes" if sort is None else sort.reason

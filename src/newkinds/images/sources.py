@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.errors import DataError, UsageError
-from newkinds.images.arrays import Unfitted, load_array, load_npz, load_pictures, usable_labels
+from newkinds.images.arrays import Unfitted, load_array, load_npz, load_pictures, npz_labels, usable_labels
 from newkinds.images.imageset import ImageSet
 from newkinds.images.lists import Listing, list_from_mapping, list_from_paths, list_from_table
 from newkinds.images.scan import Scan, scan
@@ -81,6 +81,11 @@ def read_source(
         raise DataError("The list of pictures given is empty.", hint=f"Give {_VALID}.")
     what = type(pictures).__name__ + (f" of {type(pictures[0]).__name__}" if isinstance(pictures, Sequence) else "")
     raise UsageError(f"Pictures cannot be read from an object of type {what}.", hint=f"Give {_VALID}.")
+
+
+def labels_of(source: Source) -> Any:
+    """Return the labels that stand beside arrays, in an .npz file or in memory, as they are; None if there are none."""
+    return npz_labels(Path(source)) if isinstance(source, str | os.PathLike) else _parted(source)[1]
 
 
 def opened_once(source: Source, *, labelled: bool) -> Source:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from newkinds.cache import Cache
 from newkinds.errors import DataError, UsageError, unknown_name
 from newkinds.images.arrays import Unfitted
 from newkinds.images.decode import FITS, MAX_PIXELS
 from newkinds.images.decoding import MEMORY_MB, Decoding, Options
+from newkinds.images.formats import left_out
 from newkinds.images.imageset import ImageSet, Skipped, image_set, numbered, printable
 from newkinds.images.scan import Scan
 from newkinds.images.sources import Source, read_source
@@ -41,6 +43,7 @@ def open_images(
     max_pixels: int = MAX_PIXELS,
     memory_mb: int = MEMORY_MB,
     cache_dir: Path | None = None,
+    cache: Cache | None = None,
     workers: int | None = None,
     progress: Progress = QUIET,
 ) -> ImageSet:
@@ -55,13 +58,13 @@ def open_images(
     size, channels, largest: the shape of files and sequences of arrays, see `infer_shape`; a single array must have
         it already.
     fit: "crop" or "squash", see `decode`. max_pixels: of one file, at most.
-    memory_mb, cache_dir, workers: see `load`. progress: where progress is shown.
+    memory_mb, cache_dir, cache, workers: see `load`. progress: where progress is shown.
     """
     ready = read_source(source, labelled=labelled, max_pixels=max_pixels, workers=workers, progress=progress)
     if isinstance(ready, ImageSet):
         _check_shape(ready, size, channels)
         return ready
-    options = Options(fit, max_pixels, memory_mb, cache_dir, workers, progress)
+    options = Options(fit, max_pixels, memory_mb, cache_dir, workers, progress, cache or Cache())
     return _load(ready, infer_shape([ready], size, channels, largest), labelled, options)
 
 
@@ -76,6 +79,7 @@ def open_pair(
     max_pixels: int = MAX_PIXELS,
     memory_mb: int = MEMORY_MB,
     cache_dir: Path | None = None,
+    cache: Cache | None = None,
     workers: int | None = None,
     progress: Progress = QUIET,
 ) -> tuple[ImageSet, ImageSet]:
@@ -101,7 +105,7 @@ def open_pair(
             hint="Give pictures for both, or embeddings for both.",
         )
     shape = Shape(arrays[0].size, arrays[0].channels) if arrays else infer_shape(scans, size, channels, largest)
-    options = Options(fit, max_pixels, memory_mb, cache_dir, workers, progress)
+    options = Options(fit, max_pixels, memory_mb, cache_dir, workers, progress, cache or Cache())
     return (
         first if isinstance(first, ImageSet) else _load(first, shape, True, options),
         second if isinstance(second, ImageSet) else _load(second, shape, False, options),
@@ -141,6 +145,7 @@ def load(
     max_pixels: int = MAX_PIXELS,
     memory_mb: int = MEMORY_MB,
     cache_dir: Path | None = None,
+    cache: Cache | None = None,
     workers: int | None = None,
     progress: Progress = QUIET,
 ) -> ImageSet:
@@ -150,10 +155,11 @@ def load(
     memory_mb: if the pixels take more, they go to a file in `cache_dir`, which is memory-mapped and reused by the next
         call with the same files and options.
     cache_dir: default $NEWKINDS_CACHE, otherwise $XDG_CACHE_HOME/newkinds or ~/.cache/newkinds.
+    cache: where the pixels of large files are looked for, and kept, if they take less; None: they are decoded.
 
     Returns an ImageSet with pixels uint8 (N, shape.channels, shape.size, shape.size).
     """
-    options = Options(fit, max_pixels, memory_mb, cache_dir, workers, progress)
+    options = Options(fit, max_pixels, memory_mb, cache_dir, workers, progress, cache or Cache())
     return _load(scan, shape, sorted_into_folders, options)
 
 
@@ -220,6 +226,9 @@ def _load(scan: Scan | Unfitted, shape: Shape, labelled: bool, options: Options)
     if in_folders:
         skipped += _without_pictures(scan.root, {*classes, *(one.name for one in skipped)})
     skipped.sort(key=lambda one: (one.name, one.reason))
+    unread = left_out(skipped)
+    if unread is not None:
+        options.progress.warn(f"{scan.source}: {unread[0]} left out, {len(names):,} other pictures taken. {unread[1]}")
     return image_set(pixels, names, labels, classes, scan.source, labelled=labelled, skipped=skipped, digest=digest)
 
 
@@ -233,6 +242,10 @@ def _without_pictures(root: Path, mentioned: set[str]) -> list[Skipped]:
 def _nothing_usable(source: str, skipped: Sequence[Skipped]) -> DataError:
     if not skipped:
         return DataError(f"There is no file in {source}.", hint="Give a folder with pictures in it.")
+    unread = left_out(skipped)
+    if unread is not None:
+        what, use = unread
+        return DataError(f"No picture in {source} can be used: {what} among {len(skipped):,} files skipped.", hint=use)
     # The part in brackets differs from file to file.
     reason = Counter(one.reason.split(" (")[0] for one in skipped).most_common(1)[0][0]
     return DataError(

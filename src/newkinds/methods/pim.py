@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from newkinds.clustering import kmeans
-from newkinds.clustering.neighbours import directions
+from newkinds.clustering.neighbours import directions_float32
 from newkinds.errors import NumericsError
 from newkinds.methods.base import Method, Problem, Solution
 from newkinds.networks import Head, Model
@@ -105,7 +105,7 @@ def pim(problem: Problem) -> Solution:
 def _trained(problem: Problem, head: CosineHead) -> NDArray[np.float32]:
     """Return W, float32 (K, d), after all steps from the centres of k-means."""
     chosen = problem.settings.section(Pim)
-    turned = directions(problem.features).astype(np.float32)
+    turned = directions_float32(problem.features)
     start = kmeans(turned, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts)
     x = to_device(turned, head.weight.device)
     with torch.no_grad():

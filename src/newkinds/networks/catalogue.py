@@ -73,5 +73,10 @@ def default_network(channels: int, size: int, embeddings: bool, accelerator: boo
     """Choose a network from the data, and its width from the machine: slim if there is only a CPU."""
     if embeddings:
         return "identity"
-    name = "vgg6-4-2" if channels == 1 else "resnet18" if size <= 48 else "resnet18-imagenet"
+    if channels == 1:
+        name = "vgg6-4-2"
+    elif size <= 48:
+        name = "resnet18" if accelerator else "vgg6-5-1"  # a sixth of the time
+    else:
+        name = "resnet18-imagenet"
     return name if accelerator else f"{name}-slim"

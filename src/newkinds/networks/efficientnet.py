@@ -146,6 +146,11 @@ class EfficientNetLite(nn.Module):
         self.head = _layer(channels, _HEAD)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster on a CPU
 
+    @property
+    def last_blocks(self) -> list[nn.Module]:
+        """What is trained where only the last blocks are: the last stage, and the layer behind it."""
+        return [self.stages[-1], self.head]
+
     def forward(self, x: Tensor) -> Tensor:
         """Return features (B, d)."""
         x = F.relu6(self.stem(x.contiguous(memory_format=torch.channels_last)), inplace=True)

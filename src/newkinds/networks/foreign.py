@@ -79,6 +79,14 @@ class Foreign(Backbone):
             )
         self.inputs = 0  # input channels; found by `fit`, as is `feature_dim`
 
+    @property
+    def code(self) -> str | None:
+        """The package and version whose code it is; None for a function of the user's, which may change any time."""
+        if _is_function(self.name):
+            return None
+        package = "timm" if self.name.startswith(TIMM) else "onnxruntime" if is_onnx(self.name) else "torch"
+        return f"{package} {importlib.import_module(package).__version__}"
+
     def forward(self, x: Tensor) -> Tensor:
         """Return features (B, feature_dim)."""
         features: Tensor = self.module(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from newkinds.errors import UsageError
 from newkinds.files import digest
@@ -10,7 +11,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.networks import Foreign, Network, build_network, is_foreign, open_foreign
 from newkinds.networks.files import is_plain, load_plain, network_from_bytes, network_to_bytes
 from newkinds.settings import CoreSettings
-from newkinds.tensors import read_bytes
+from newkinds.tensors import from_bytes, read_bytes
 
 
 def open_pretrained(settings: CoreSettings, weights: Path | None, offline: bool = False) -> Foreign | None:
@@ -59,6 +60,11 @@ def pretrained_network(
     if not load_plain(network, data, where):
         network.normalise_by(known.pixels)
     return network
+
+
+def told_by(weights: Path | None) -> dict[str, Any]:
+    """Return what a file of weights tells about its training; nothing where it is a state dict alone, or not given."""
+    return {} if weights is None else from_bytes(read_bytes(weights), str(weights))[1]
 
 
 def pretrained_digest(network: Network | None, weights: Path | None) -> str | None:

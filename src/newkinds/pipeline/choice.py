@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from newkinds.datasets import is_named
-from newkinds.errors import NewkindsError
+from newkinds.errors import NewkindsError, UsageError
 from newkinds.images import Source
 from newkinds.images.photographs import look_at
 from newkinds.networks import Foreign, open_foreign
@@ -29,8 +29,12 @@ def choose_backbone(
     its network. offline: whether to download nothing.
     """
     foreign = None
-    if settings.network == "auto" and weights is None and not is_named(known):
-        foreign = _chosen(settings, known, _begun_with(out), offline, progress)
+    if settings.network == "auto" and weights is None:
+        begun = _begun_with(out)
+        if begun is None:
+            foreign = _chosen(settings, known, offline, progress)
+        elif begun in FOR_PHOTOGRAPHS:
+            foreign = open_pretrained(settings.with_changes({"network": begun}), None, offline)
         settings = settings if foreign is None else settings.with_changes({"network": foreign.name})
     foreign = foreign or open_pretrained(settings, weights, offline)
     for remark in () if foreign is None else foreign.remarks:
@@ -38,15 +42,15 @@ def choose_backbone(
     return settings, foreign
 
 
-def _chosen(
-    settings: CoreSettings, known: Source, begun_with: str | None, offline: bool, progress: Progress
-) -> Foreign | None:
+def _chosen(settings: CoreSettings, known: Source, offline: bool, progress: Progress) -> Foreign | None:
     """Return a pretrained network if one suits the known pictures and is at hand, and say why, or why not."""
-    if begun_with in FOR_PHOTOGRAPHS:
-        return open_pretrained(settings.with_changes({"network": begun_with}), None, offline)
+    if settings.profile == "photos":
+        return _pretrained(settings, offline, progress, "as the profile says")
+    if settings.profile not in ("auto", "none") or is_named(known):
+        return None
     images = settings.images
     size = None if images.size == "auto" else images.size
-    look = None if begun_with else look_at(known, size=size, largest=images.largest, max_pixels=images.max_pixels)
+    look = look_at(known, size=size, largest=images.largest, max_pixels=images.max_pixels)
     if look is None:
         return None
     if not look.are_photographs:
@@ -55,6 +59,18 @@ def _chosen(
             "or another pretrained one, see `newkinds networks`."
         )
         return None
+    try:
+        return _pretrained(settings, offline, progress, f"as the known pictures are photographs: {look}")
+    except UsageError as error:
+        progress.warn(
+            "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "
+            f"which will sort them much worse. {error.hint} ({error.message})"
+        )
+        return None
+
+
+def _pretrained(settings: CoreSettings, offline: bool, progress: Progress, why: str) -> Foreign:
+    """Return the first pretrained network that is at hand, and say why it is taken."""
     refused = []
     for name in FOR_PHOTOGRAPHS:
         try:
@@ -64,14 +80,13 @@ def _chosen(
             continue
         preferred = f"{' '.join(refused)} " if refused else ""
         others = "".join(f"--network {other} or " for other in FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :])
-        progress.say(f"The network is {name}, pretrained, as the known pictures are photographs: {look}.")
+        progress.say(f"The network is {name}, pretrained, {why}.")
         progress.say(f"{preferred}Also possible: {others}another of `newkinds networks`.")
         return found
-    progress.warn(
-        "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "
-        f"which will sort them much worse. To have one: {_INSTALL}. ({' '.join(refused)})"
+    raise UsageError(
+        f"No pretrained network is at hand: {' '.join(refused)}",
+        hint=f"To have one: {_INSTALL}, or name it with --network.",
     )
-    return None
 
 
 def _begun_with(out: Path) -> str | None:

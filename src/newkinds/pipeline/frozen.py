@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from newkinds.clustering.neighbours import directions
-from newkinds.images.imageset import ImageSet
+from newkinds import transfer
+from newkinds.cache import Cache, code_of
+from newkinds.clustering.neighbours import directions_float32
+from newkinds.images.imageset import ImageSet, pixel_digest
 from newkinds.methods.base import Solution
 from newkinds.networks import Model, Network
 from newkinds.progress import QUIET, Progress
 from newkinds.settings import CoreSettings
-from newkinds.transfer import Transfer, learn_transfer
+from newkinds.tensors import from_bytes, to_bytes
+from newkinds.transfer import Transfer, from_tensors, learn_transfer, to_tensors
 
 Features = NDArray[np.float32]
 
@@ -28,17 +32,35 @@ class Views:
         """Return the features of some of the pictures."""
         return Views(tuple(rows[items] for rows in self.rows))
 
-    def learn(self, labels: NDArray[np.int64], settings: CoreSettings, progress: Progress = QUIET) -> Transfer:
+    def learn(
+        self, labels: NDArray[np.int64], settings: CoreSettings, cache: Cache, progress: Progress = QUIET
+    ) -> Transfer:
         """Return the transfer that pictures of known kinds teach, labels int64 (N,); each view is a row of its own."""
         plain, *further = self.rows
-        return learn_transfer(plain, labels, settings.transfer, further=further, seed=settings.seed, progress=progress)
+
+        def make() -> bytes:
+            how, seed = settings.transfer, settings.seed
+            return to_bytes(
+                *to_tensors(learn_transfer(plain, labels, how, further=further, seed=seed, progress=progress))
+            )
+
+        about = {
+            "features": [pixel_digest(rows) for rows in self.rows],
+            "labels": pixel_digest(labels),
+            "settings": settings.transfer.model_dump(mode="json"),
+            "seed": settings.seed,
+            "code": [code_of(transfer), np.__version__, torch.__version__],
+        }
+        return from_tensors(*from_bytes(cache.value("transfer", about, make), "the cache"))
 
     def transferred(self, transfer: Transfer) -> Features:
         """Return the mean over the views of their transferred features, at length 1: float32 (N, w)."""
         if len(self.rows) == 1:
             return transfer(self.rows[0])
-        total = np.sum([transfer(rows).astype(np.float64) for rows in self.rows], axis=0)
-        return directions(total).astype(np.float32)
+        total = transfer(self.rows[0]).astype(np.float64)
+        for rows in self.rows[1:]:
+            total += transfer(rows)
+        return directions_float32(total)
 
 
 def as_embeddings(images: ImageSet, features: Features) -> ImageSet:
@@ -47,11 +69,13 @@ def as_embeddings(images: ImageSet, features: Features) -> ImageSet:
 
 
 def behind(network: Network, found: Solution) -> Solution:
-    """Return what was found on features with the network that makes them in its model."""
-    model = found.model
-    if model is None or model.network.name != "identity":
-        return found
-    return replace(found, model=Model(network, model.head).eval())
+    """Return what was found on features with the network that makes them in its models."""
+
+    def completed(model: Model | None) -> Model | None:
+        on_features = model is not None and model.network.name == "identity"
+        return Model(network, model.head).eval() if model is not None and on_features else model
+
+    return replace(found, model=completed(found.model), last=completed(found.last))
 
 
 def in_words(transfer: Transfer) -> str:

@@ -19,6 +19,7 @@ from newkinds.networks import UNTRAINED, Foreign, Network
 from newkinds.networks.files import network_from_bytes, network_to_bytes
 from newkinds.parallel.processes import make_accelerator
 from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
+from newkinds.pipeline.known_quality import MEASURES, keep_quality, quality_of_training
 from newkinds.pipeline.resolve import resolved
 from newkinds.pretrain.pretraining import pretrain
 from newkinds.pretrain.resolve import why_loss
@@ -66,12 +67,8 @@ def network_of_run(
         run.sync()
     where = str(run.path / names.NETWORK)
     network, told = network_from_bytes(run.get(names.NETWORK), where, admitted=settings.network)
-    for measure, words in (("held_out_accuracy", "accuracy"), ("few_shot_accuracy", "few-shot accuracy")):
-        if measure in told:
-            progress.say(
-                f"Known kinds: {words} {told[measure]:.3f} on {told['held_out']} pictures kept back, network "
-                f"{network.name}."
-            )
+    if any(measure in told for measure in MEASURES):
+        keep_quality(run, quality_of_training(told, known, settings), progress)
     return network.to(accelerator.device)
 
 

@@ -10,18 +10,11 @@ from newkinds.errors import UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, default_network
+from newkinds.networks.tuning import check_last_blocks
 from newkinds.parallel.devices import suited_precision
 from newkinds.pretrain.resolve import resolved_pretrain
+from newkinds.profiles import suited_profile, with_profile
 from newkinds.settings import CoreSettings
-
-# What suits features that are not trained, chosen on draws of grocery photographs, Tiny-ImageNet and CIFAR-10 that are
-# not reported. Kinds are compared by direction, and pictures vote together with those beside them.
-FROZEN: dict[str, Any] = {
-    "initialise.bottleneck": "directions",
-    "initialise.neighbours": 10,
-    "discover.neighbours": 10,
-    "discover.learning_rate": 1e-3,
-}
 
 
 def resolved(
@@ -32,6 +25,7 @@ def resolved(
     device: where it is computed, on which the width of the network and the precision depend.
     takes_features: whether anything needs f's features; if not, no network is trained for them.
     """
+    settings = with_profile(settings, suited_profile(settings, known, _is_foreign(weights)))
     changes: dict[str, Any] = {
         "images.size": known.size,
         "network": _network(settings, known, weights, device, takes_features),
@@ -41,8 +35,6 @@ def resolved(
         "tune": suited_tuning(settings, known, weights),
         "pretrain": resolved_pretrain(settings.pretrain, known).model_dump(),
     }
-    if changes["tune"] == "none":
-        settings = settings.with_changes({key: value for key, value in FROZEN.items() if not settings.said(key)})
     for method in METHODS.values():
         changes |= method.resolve(settings, known)
     return settings.with_changes(changes)
@@ -50,10 +42,15 @@ def resolved(
 
 def suited_tuning(settings: CoreSettings, known: ImageSet, weights: Network | None) -> str:
     """Return which part of f discovery trains, where "auto" depends on where f comes from."""
+    if settings.tune == "last":
+        check_last_blocks(weights)
     if settings.tune != "auto":
         return settings.tune
-    elsewhere = weights is not None and isinstance(weights.backbone, Foreign)
-    return "none" if elsewhere or known.is_embedding else "all"
+    return "none" if _is_foreign(weights) or known.is_embedding else "all"
+
+
+def _is_foreign(weights: Network | None) -> bool:
+    return weights is not None and isinstance(weights.backbone, Foreign)
 
 
 def _network(

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from newkinds.cache import Cache
 from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import as_numbers, read_truth
-from newkinds.features import Prepare, apply, extract_features, mirrored
+from newkinds.features import apply, extract_features
 from newkinds.files import digest
 from newkinds.images import check_known, check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
@@ -22,15 +23,23 @@ from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, build_network, is_foreign
 from newkinds.networks.files import model_to_bytes, network_to_bytes
+from newkinds.networks.tuning import freeze_but_last
 from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
-from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
+from newkinds.pipeline.backbone import pretrained_digest, pretrained_network, told_by
 from newkinds.pipeline.frozen import Views, as_embeddings, behind
 from newkinds.pipeline.frozen import in_words as in_words_of_transfer
+from newkinds.pipeline.known_quality import (
+    keep_quality,
+    quality_of_features,
+    quality_of_given,
+    quality_of_training,
+)
 from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
 from newkinds.pipeline.resolve import resolved
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
 from newkinds.pretrain.resolve import why_loss
+from newkinds.profiles import in_words as profile_in_words
 from newkinds.progress import QUIET, Progress
 from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
@@ -58,6 +67,7 @@ class Pipeline:
         auxiliary: Mapping[str, Path] | None = None,
         truth: str | Path | None = None,
         device: str | None = None,
+        cache: Cache | None = None,
         progress: Progress = QUIET,
     ) -> None:
         check_known(known)
@@ -70,12 +80,15 @@ class Pipeline:
         self.known = known
         self.unsorted = unsorted
         self.progress = progress
+        self.cache = cache or Cache()
         self.truth = None if truth is None else read_truth(truth, unsorted)
         self.weights = pretrained_network(settings, known, weights, foreign)
+        self._told = told_by(weights)
         self.accelerator = make_accelerator(device)
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
         self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
+        progress.say(profile_in_words(self.settings.profile))
         self.trained, self.probes = self._split_known()
         data = {
             "known": about(known),
@@ -93,13 +106,18 @@ class Pipeline:
         torch.set_num_threads(self.run.threads)
 
     @property
-    def frozen(self) -> bool:
-        """Whether f is not trained: everything behind it works on features that are computed once.
+    def transfers(self) -> bool:
+        """Whether discovery starts from features of a pretrained f, after what the known kinds teach about them.
 
         Methods that have auxiliary networks train their own f.
         """
         trains = self.method.auxiliary is not None
-        return self.settings.tune == "none" and self.method.takes_features(self.settings) and not trains
+        return self.settings.tune in ("none", "last") and self.method.takes_features(self.settings) and not trains
+
+    @property
+    def frozen(self) -> bool:
+        """Whether f is not trained: everything behind it works on features that are computed once."""
+        return self.settings.tune == "none" and self.transfers
 
     def _split_known(self) -> tuple[ImageSet, ImageSet]:
         """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
@@ -110,7 +128,7 @@ class Pipeline:
             return self.known, self.known
         chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
         given = self.weights is not None  # a pretrained f: which kinds it was trained on is not known
-        if chosen is None or (given and not self.frozen and self.settings.count.probes == "auto"):
+        if chosen is None or (given and not self.transfers and self.settings.count.probes == "auto"):
             return self.known, self.known
         others = sorted(set(range(len(self.known.classes))) - set(chosen))
         return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
@@ -123,15 +141,13 @@ class Pipeline:
         why = why_loss(self.settings.pretrain, self.known)
         return network_of_run(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
 
-    def features(
-        self, network: Network, which: str, images: ImageSet, prepare: Prepare | None = None
-    ) -> NDArray[np.float32]:
+    def features(self, network: Network, which: str, images: ImageSet, view: str = "plain") -> NDArray[np.float32]:
         """Return f's features of the "unsorted" pictures or of the "probes": computed, or read and hashed, once."""
         if which not in self._features:
             name = names.features(which)
             found = self.run.find_array(name)
             if found is None:
-                found = extract_features(network, images, prepare=prepare, progress=self.progress)
+                found = extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
                 self.run.put_array(name, found)
                 self.run.sync()
             self._features[which] = found
@@ -141,7 +157,7 @@ class Pipeline:
         """Return f's features of pictures as they are and, of colour pictures, mirrored."""
         rows = [self.features(network, which, images)]
         if images.channels == 3 and not images.is_embedding and self.settings.transfer.mirrored:
-            rows.append(self.features(network, f"{which}-mirrored", images, mirrored))
+            rows.append(self.features(network, f"{which}-mirrored", images, "mirrored"))
         return Views(tuple(rows))
 
     def transfer(self, network: Network) -> Transfer:
@@ -152,12 +168,28 @@ class Pipeline:
             known = self.views(network, "known", self.known)
             if is_writer():
                 assert self.known.labels is not None
-                learnt = known.learn(self.known.labels, self.settings, self.progress)
+                learnt = known.learn(self.known.labels, self.settings, self.cache, self.progress)
                 self.run.put(names.TRANSFER, to_bytes(*to_tensors(learnt)))
             self.run.sync()
         self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
         self.progress.say(in_words_of_transfer(self._transfer))
         return self._transfer
+
+    def known_quality(self, network: Network) -> None:
+        """Measure how well an f that is not trained here tells the known kinds apart, keep it and say it.
+
+        By its features if it comes from elsewhere. Where newkinds trained it, its file tells.
+        """
+        if not self.method.takes_features(self.settings) or (self.weights is None and not self.known.is_embedding):
+            return
+        quality = quality_of_training(self._told, self.known, self.settings)
+        if quality is None and not (self.known.is_embedding or isinstance(network.backbone, Foreign)):
+            quality = quality_of_given(self.known)
+        elif quality is None and not self.run.has(names.KNOWN_QUALITY):
+            views = self.views(network, "known", self.known)
+            way = self.transfer(network).chosen if self.frozen and self.method.takes_transfer else "none"
+            quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way, self.cache))
+        keep_quality(self.run, quality, self.progress)
 
     def kinds(self, network: Network) -> int:
         """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
@@ -193,7 +225,7 @@ class Pipeline:
 
     def _counted(self, network: Network) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the features of probes and unsorted pictures, after a transfer that has not seen the probes."""
-        if not self.frozen:
+        if not self.transfers:
             probes = self.features(network, "probes", self.probes)
             return probes, self.features(network, "unsorted", self.unsorted)
         assert self.known.labels is not None
@@ -201,7 +233,7 @@ class Pipeline:
         is_probe = np.isin(np.array(self.known.classes)[self.known.labels], self.probes.classes)
         taught = np.flatnonzero(~is_probe) if self.probes is not self.known else np.arange(len(self.known))
         labels = self.known.labels[taught]
-        transfer = from_writer(lambda: known.of(taught).learn(labels, self.settings))
+        transfer = from_writer(lambda: known.of(taught).learn(labels, self.settings, self.cache))
         probes = known.of(np.flatnonzero(is_probe)).transferred(transfer)
         return probes, unsorted.transferred(transfer)
 
@@ -231,7 +263,9 @@ class Pipeline:
         if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
-        found = self.method.run(self._problem(network, kinds, checkpoints))
+        problem = self._problem(network, kinds, checkpoints)
+        found = self.method.run(problem)
+        last = None if found.last is None else np.exp(apply(found.last, problem.unsorted))
         if self.frozen and self.method.takes_transfer:
             transfer = self.transfer(network)
             found = behind(network.with_transfer(transfer.mean, transfer.matrix), found)
@@ -240,7 +274,7 @@ class Pipeline:
             self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {self.method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
         if model:
-            self._put_models(found)
+            self._put_models(found, last)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
@@ -249,14 +283,22 @@ class Pipeline:
         checkpoints.clear()
 
     def _problem(self, network: Network, kinds: int, checkpoints: Checkpoints) -> Problem:
-        """Return what the method is to solve: pictures and f, or features where f is frozen."""
+        """Return what the method is to solve: pictures and f, or features where f is frozen.
+
+        Where the last blocks of f are trained, the start is that of frozen features.
+        """
         known, unsorted, features = self.known, self.unsorted, self.features(network, "unsorted", self.unsorted)
-        if self.frozen and self.method.takes_transfer:
+        if self.transfers and self.method.takes_transfer:
             transfer = self.transfer(network)
             features = self.views(network, "unsorted", unsorted).transferred(transfer)
-            known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
-            unsorted = as_embeddings(unsorted, features)
-            network = build_network("identity", features.shape[1], 1, self.settings.seed).to(network.device)
+            if self.frozen:
+                known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
+                unsorted = as_embeddings(unsorted, features)
+                network = build_network("identity", features.shape[1], 1, self.settings.seed).to(network.device)
+            else:
+                network = network.with_transfer(transfer.mean, transfer.matrix)
+        if self.transfers and not self.frozen:
+            freeze_but_last(network)
         return Problem(
             network,
             known,
@@ -273,8 +315,11 @@ class Pipeline:
             watch=self._watch,
         )
 
-    def _put_models(self, found: Solution) -> None:
-        """Keep what `predict` needs, and the nearest known kinds, which the page shows."""
+    def _put_models(self, found: Solution, last: NDArray[np.float32] | None) -> None:
+        """Keep what `predict` needs, and the nearest known kinds, which the page shows.
+
+        last: the probabilities of the last state, float32 (N, K), if another one was kept.
+        """
         words = {"known_classes": list(self.known.classes)}
         if found.model is not None:
             assert found.features is not None
@@ -284,13 +329,13 @@ class Pipeline:
             near = find_nearest_known(extra, found.model.kinds, found.features)
             if near is not None:
                 put_tensors(self.run, names.NEAREST_KNOWN, near.to_tensors())
-        if found.last is not None:
+        if found.last is not None and last is not None:
             self.run.put(names.LAST_MODEL, model_to_bytes(found.last, {}, **words))
-            self.run.put_array(names.LAST_PROBABILITIES, np.exp(apply(found.last, self.unsorted)))
+            self.run.put_array(names.LAST_PROBABILITIES, last)
 
     def _known_under(self, network: Network) -> NDArray[np.float32]:
         """Return the known pictures' features under the final f: where it is frozen, they are there already."""
-        if network.transfer is None:
+        if network.transfer is None or not self.frozen:
             return apply(network, self.known)
         return self.views(network, "known", self.known).transferred(self.transfer(network))
 
@@ -322,6 +367,7 @@ class Pipeline:
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
+            self.known_quality(network)
             self.sort(network, self.kinds(network), model=model)
             if is_writer():
                 self.score_and_report(page)

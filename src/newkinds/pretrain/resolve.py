@@ -12,6 +12,7 @@ from newkinds.settings import Pretrain
 
 FEW_KINDS = 20  # below it, quarter turns count as further kinds
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
+FEWEST_BY_COMPARING = 12  # epochs of a prototypical or triplet loss, which learns more slowly
 MANY_KINDS, FEW_PICTURES = 50, 40  # at least this many kinds of at most this many pictures: prototypical loss
 MOST_SHOTS = 5
 
@@ -21,21 +22,22 @@ def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
     turns = settings.quarter_turns
     if turns == "auto":
         turns = len(known.classes) < FEW_KINDS and not known.is_embedding
+    loss = _suited_loss(known) if settings.loss == "auto" else settings.loss
     epochs = settings.epochs
     if epochs == "auto":
         seen = len(known) * (1 - settings.held_out) * (4 if turns else 1)
-        epochs = min(max(math.ceil(settings.pictures / seen), FEWEST_EPOCHS), MOST_EPOCHS)
+        fewest = FEWEST_EPOCHS if loss == "cross-entropy" else FEWEST_BY_COMPARING
+        epochs = min(max(math.ceil(settings.pictures / seen), fewest), MOST_EPOCHS)
     values = {
         "augmentation": suited_policy(settings.augmentation, known),
         "quarter_turns": turns,
         "epochs": epochs,
+        "loss": loss,
     }
     # Half of the smallest kind's training pictures, at most the authors' 5, for each of support and query.
     smallest = _smallest_kind(known)
     most = min(MOST_SHOTS, max(1, (smallest - max(1, round(settings.held_out * smallest))) // 2))
     values |= {name: most for name in ("support", "query") if getattr(settings, name) == "auto"}
-    if settings.loss == "auto":
-        values["loss"] = _suited_loss(known)
     return settings.model_copy(update=values)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.errors import DataError
+from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
 from newkinds.report.known_kinds import NearestKnown
@@ -38,6 +39,7 @@ class ReportData:
         stage in which they get them.
     snapshots: of the training, the start first; without them, the page leaves out what shows them.
     nearest_known: distances to the known kinds, if the run has a model.
+    known_quality: how well the known kinds are told apart, where the run says so.
     """
 
     title: str
@@ -59,6 +61,7 @@ class ReportData:
     assigns: str | None = None
     snapshots: tuple[Snapshot, ...] = ()
     nearest_known: NearestKnown | None = None
+    known_quality: KnownQuality | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)

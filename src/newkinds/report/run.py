@@ -9,7 +9,13 @@ from newkinds.report.data import ReportData
 from newkinds.report.known_kinds import NearestKnown
 from newkinds.report.page import write_report
 from newkinds.runs import RunFolder, names
-from newkinds.runs.results import read_assignment, read_scores, read_snapshots, read_tensors
+from newkinds.runs.results import (
+    read_assignment,
+    read_known_quality,
+    read_scores,
+    read_snapshots,
+    read_tensors,
+)
 
 
 def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
@@ -48,4 +54,5 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         assigns=method.assigns,
         snapshots=tuple(read_snapshots(run)),
         nearest_known=near,
+        known_quality=read_known_quality(run),
     )

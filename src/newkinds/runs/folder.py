@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from newkinds.configure import make_settings
 from newkinds.errors import RunError, UsageError
-from newkinds.files import TEMPORARY, digest, remove_leftovers, write_atomic
+from newkinds.files import TEMPORARY, digest, file_digest, remove_leftovers, write_atomic
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import names
@@ -216,9 +216,12 @@ class RunFolder:
         return _array(self.get(name))
 
     def find_array(self, name: str) -> NDArray[Any] | None:
-        """Return such an array if it is there, intact."""
-        data = self.find(name)
-        return None if data is None else _array(data)
+        """Return such an array if it is there, intact: memory-mapped, what is written to it does not reach the file."""
+        file, expected = self._file(name), self._about["outputs"].get(name)
+        if expected is None or not file.is_file() or file_digest(file) != expected:
+            return None
+        array: NDArray[Any] = np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
+        return array
 
     def log(self, record: Record) -> None:
         """Append a line to log.jsonl; with several processes, only the writer does."""

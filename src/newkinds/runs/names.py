@@ -9,6 +9,7 @@ LOCK = ".lock"
 CHECKPOINTS = "checkpoint"  # a folder, empty when the run is finished
 
 NETWORK = "network.safetensors"  # f before it met the unsorted pictures
+KNOWN_QUALITY = "known-quality.json"  # how well the known kinds are told apart, beside guessing
 TRANSFER = "transfer.safetensors"  # what the known kinds teach about features that are not trained
 COUNT = "count.json"  # how the number of kinds was estimated
 COUNT_PLOT = "count.png"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from newkinds.assignment import Assignment
+from newkinds.evaluation.known_quality import KnownQuality, from_dict
 from newkinds.evaluation.scores import Scores
 from newkinds.methods.base import Snapshot
 from newkinds.runs import names
@@ -39,6 +40,11 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
         return None
     kept = run.get_json(names.SCORES)
     return Scores(**kept["discovered"]), Scores(**kept["kmeans"]), tuple(kept["truth"])
+
+
+def read_known_quality(run: RunFolder) -> KnownQuality | None:
+    """Return how well a run tells the known kinds apart, None if it does not say."""
+    return from_dict(run.get_json(names.KNOWN_QUALITY)) if run.has(names.KNOWN_QUALITY) else None
 
 
 def put_snapshot(run: RunFolder, taken: Snapshot) -> None:

@@ -33,6 +33,14 @@ class CoreSettings(Section):
         "how much depends on chance.",
         json_schema_extra=EVERYDAY,
     )
+    profile: Literal["auto", "photos", "pictures", "characters", "embeddings", "none"] = Field(
+        "auto",
+        description="Which values stand in place of the defaults below, for a sort of pictures; `newkinds profiles "
+        'NAME` shows them. "photos": a pretrained network, whose features are not trained further; "embeddings": '
+        'features of your own; "pictures" and "characters": a network that learns here, from colour or grey pictures. '
+        '"none": the defaults as they are. "auto": the one for where f comes from.',
+        json_schema_extra=EVERYDAY,
+    )
     method: str = Field(
         "",
         description='How the unsorted pictures are sorted. "dtc" is the paper\'s deep transfer clustering; `newkinds '
@@ -50,7 +58,8 @@ class CoreSettings(Section):
         description="The backbone f, which makes features of pictures: one that is trained here or a pretrained one, "
         'by its name; one of timm; an ONNX file; or one from code of your own. "auto": for colour photographs of more '
         "than 48 pixels a pretrained one, if one is installed; otherwise one that is trained here, a VGG6 for grey "
-        "pictures, a ResNet18 for colour ones, at a quarter of the width where there is no GPU.",
+        "pictures, a ResNet18 for colour ones; without a GPU at a quarter of the width, and a VGG6 for colour pictures "
+        "of up to 48 pixels, too.",
         json_schema_extra={
             **EVERYDAY,
             "format": 'a name from `newkinds networks`, timm:NAME, FILE.onnx, module:function or "auto"',
@@ -61,7 +70,6 @@ class CoreSettings(Section):
         description='The numbers that training computes with. "bfloat16" takes about half as long where the processor '
         'multiplies in it, with three digits; "float64" takes two to three times as long and gives the same kinds '
         'with any number of processes. "auto": bfloat16 on GPUs that multiply in it, float32 elsewhere.',
-        json_schema_extra=EVERYDAY,
     )
     network_size: Positive | Literal["auto"] = Field(
         "auto",
@@ -74,11 +82,13 @@ class CoreSettings(Section):
         "efficientnet-lite: the means of the last three stages beside it, which tell kinds apart that ImageNet does "
         'not have. "auto": "stages" where f has them.',
     )
-    tune: Literal["auto", "none", "all"] = Field(
+    tune: Literal["auto", "none", "last", "all"] = Field(
         "auto",
         description='Which part of f discovery trains. "none": f is frozen: its features are computed once, the known '
-        'kinds say what matters in them ([transfer]), and only what tells the kinds apart is trained. "all": all of f, '
-        'as in the paper. "auto": none of a network that was pretrained elsewhere, all of one that was trained here.',
+        'kinds say what matters in them ([transfer]), and only what tells the kinds apart is trained. "last": from '
+        'there on, the last blocks of a pretrained f are trained, too, which takes many times as long. "all": all of '
+        'f, as in the paper. "auto": none of a network that was pretrained elsewhere, all of one that was trained '
+        "here.",
         json_schema_extra=EVERYDAY,
     )
     images: Images = Images()

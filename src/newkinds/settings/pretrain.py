@@ -68,8 +68,8 @@ class Pretrain(Optimiser):
     epochs: NotNegative | Literal["auto"] = Field(
         "auto",
         description="How often f sees each known picture. More help where the known kinds are not yet learnt, as the "
-        'accuracy on held-out pictures shows. "auto": about `pictures` pictures in all, at least 5 and at most 60 '
-        "epochs. The paper has 90 to 200.",
+        'accuracy on held-out pictures shows. "auto": about `pictures` pictures in all, at least 5 epochs, or 12 '
+        "with a loss that compares, and at most 60. The paper has 90 to 200.",
         json_schema_extra=EVERYDAY,
     )
     pictures: int = Field(

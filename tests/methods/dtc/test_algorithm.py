@@ -20,7 +20,7 @@ from newkinds.errors import UsageError
 from newkinds.features import apply, averaged_features, extract_features
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Snapshot, Solution
-from newkinds.methods.dtc import VARIANTS, cluster
+from newkinds.methods.dtc import VARIANTS, algorithm, cluster
 from newkinds.methods.dtc.monitor import shared_information
 from newkinds.methods.dtc.targets import Targets
 from newkinds.methods.dtc.task import ClusteringTask
@@ -338,6 +338,28 @@ def test_q_is_made_of_p_averaged_over_the_pictures_that_f_finds_nearest(
     assert np.allclose(seen[0].q, first[seen[0].items], atol=1e-6)
     alone = cluster(f, images, KINDS, plan.with_changes({"discover.neighbours": 0}))
     assert alone.assignment.probabilities.tobytes() != found.assignment.probabilities.tobytes()
+
+
+def test_neighbours_for_the_start_and_the_targets_are_found_once(
+    f: Network, unsorted: tuple[ImageSet, NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, _ = unsorted
+    plan = chosen(epochs=1, neighbours=4).with_changes({"initialise.neighbours": 6})
+    expected = initialise(extract_features(f, images), KINDS, plan.initialise, alpha=plan.discover.alpha)
+    asked: list[int] = []
+
+    def counted(features: NDArray[np.float32], number: int) -> NDArray[np.int64]:
+        asked.append(number)
+        return nearest_by_direction(features, number)
+
+    monkeypatch.setattr("newkinds.clustering.neighbours.nearest_by_direction", counted)
+    monkeypatch.setattr(algorithm, "nearest_by_direction", counted)
+    seen: list[Snapshot] = []
+    cluster(f, images, KINDS, plan, watch=seen.append)
+    assert asked == [6, 6]  # among the features, and once more among their averages
+    make = Targets(plan.discover, expected.labels, KINDS, nearest_by_direction(extract_features(f, images), 4))
+    q = make(torch.from_numpy(expected.probabilities)).numpy()
+    assert np.allclose(seen[0].q, q[seen[0].items], atol=1e-6)
 
 
 # One step

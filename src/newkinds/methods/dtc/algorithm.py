@@ -27,7 +27,9 @@ from newkinds.training import Checkpoints, Phase, Record
 def dtc(problem: Problem) -> Solution:
     """Run Algorithm 1 on a problem; f itself is left as it is."""
     settings = problem.settings
-    chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds)
+    frozen = settings.tune == "none"
+    chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds, frozen=frozen)
+    assert isinstance(chosen.epochs, int)
     task = _task(problem, chosen)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with its own optimiser.
@@ -55,9 +57,11 @@ def _task(problem: Problem, chosen: Discover) -> ClusteringTask:
     seen = averaged_features(
         problem.network, problem.unsorted, problem.features, first.views, chosen.augmentation, seed, problem.progress
     )
-    start = from_writer(lambda: initialise(seen, problem.kinds, first, alpha=alpha, seed=seed))
-    near = from_writer(lambda: nearest_by_direction(seen, chosen.neighbours)) if chosen.neighbours > 1 else None
+    most = max(first.neighbours, chosen.neighbours)  # found once for the start and for the targets
+    near = from_writer(lambda: nearest_by_direction(seen, most)) if most > 1 else None
+    start = from_writer(lambda: initialise(seen, problem.kinds, first, alpha=alpha, seed=seed, near=near))
     network = copy.deepcopy(problem.network)
+    near = near[:, : chosen.neighbours] if near is not None and chosen.neighbours > 1 else None
     return ClusteringTask(network, start, problem.unsorted, chosen, seed, problem.truth, problem.watch, near)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -10,10 +11,12 @@ from pydantic import Field
 from newkinds.images.augment import POLICIES, suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.settings import CoreSettings, Optimiser, PolicyName
-from newkinds.settings.base import EVERYDAY, AboveZero, LearningRate, Schedule
+from newkinds.settings.base import EVERYDAY, AboveZero, LearningRate, NotNegative, Schedule
 
 # With K kinds, the consistency is K times as small, being a mean over K, and p is K times as flat.
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
+FEWEST_EPOCHS, MOST_EPOCHS, PICTURES = 10, 40, 250_000  # of the main loop; how many pictures it sees in all, about
+FEW_PICTURES = 40  # of a kind: f would learn them by heart
 
 
 class Discover(Optimiser):
@@ -43,11 +46,12 @@ class Discover(Optimiser):
         ge=0,
         description="Epochs with the first targets, before any are made anew. The paper has 10.",
     )
-    epochs: int = Field(
-        40,
-        ge=0,
+    epochs: NotNegative | Literal["auto"] = Field(
+        "auto",
         description="The most epochs of the main loop, after the warm-up; it ends before that when assignments have "
-        "settled. Raise it where the log shows that assignments still change. The paper has 60 to 100.",
+        'settled. Raise it where the log shows that assignments still change. "auto": 40, fewer for more than 6,250 '
+        "unsorted pictures, down to 10; and 10 where f is trained on fewer than 40 pictures a kind, which it would "
+        "learn by heart. The paper has 60 to 100.",
         json_schema_extra=EVERYDAY,
     )
     warmup_learning_rate: AboveZero | Literal["same"] = Field(
@@ -175,14 +179,23 @@ class Discover(Optimiser):
     )
 
 
-def resolved_discover(settings: Discover, images: ImageSet, kinds: int | None = None) -> Discover:
-    """Return the settings for `images` without "auto", except for what depends on K if that is not known."""
+def resolved_discover(
+    settings: Discover, images: ImageSet, kinds: int | None = None, *, frozen: bool = False
+) -> Discover:
+    """Return the settings for `images` without "auto", except for what depends on the heap.
+
+    images: the unsorted pictures if `kinds` is given, otherwise pictures like them. frozen: whether f is not trained.
+    """
     name = suited_policy(settings.augmentation, images)
     values: dict[str, Any] = {"augmentation": name}
     if settings.first_view == "auto":
         # Pi has its second view to learn from; the others see one view only, and learn from it unless it is warped.
         values["first_view"] = "plain" if settings.variant == "pi" or POLICIES[name].warps else "augmented"
     if kinds is not None:
+        if settings.epochs == "auto":
+            few = len(images) < FEW_PICTURES * kinds and not frozen
+            most = FEWEST_EPOCHS if few else MOST_EPOCHS
+            values["epochs"] = min(most, max(FEWEST_EPOCHS, math.ceil(PICTURES / len(images))))
         if settings.alpha == "auto":
             values["alpha"] = max(1.0, ALPHA_A_KIND * kinds)
         if settings.consistency == "auto":

@@ -77,6 +77,7 @@ class ClusteringTask(Task):
         self.calm = 0  # consecutive epochs in which hardly an assignment changed
         self.best = BestState(settings.guard != "off")
         self.epoch, self.monitor = -1, math.nan  # of the last epoch that ended
+        assert isinstance(settings.epochs, int)
         epochs = settings.warmup_epochs + settings.epochs
         self.snapshots = Snapshots(watch, settings.snapshots, epochs, unsorted, seed)
 
@@ -90,14 +91,16 @@ class ClusteringTask(Task):
         ]
 
     def set_mode(self) -> None:
-        """Put the module into train mode, but with `batch_norm = "frozen"` batch norm into eval mode.
+        """Put the module into train mode, but frozen batch norm, or all with `batch_norm = "frozen"`, into eval mode.
 
         In train mode a step sees other features than the targets were made from: those of its batch's statistics.
         """
         self.module.train()
-        if self.settings.batch_norm == "frozen":
-            for layer in self.module.modules():
-                if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        for layer in self.module.modules():
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                weights = list(layer.parameters())
+                is_frozen = bool(weights) and not any(weight.requires_grad for weight in weights)
+                if is_frozen or self.settings.batch_norm == "frozen":
                     layer.eval()
 
     def inputs(self, items: NDArray[np.int64], epoch: int) -> Tensor:

@@ -1,0 +1,209 @@
+"""Photographs sorted by the command that a user types: groceries, Tiny-ImageNet, and CIFAR-10 from ImageNet.
+
+ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind, ROOT has CIFAR-10. Which kinds are
+known is drawn by the number of the draw; draws from 100 on were for tuning, the others are reported. Each run is
+
+    newkinds discover KNOWN HEAP --kinds K --seed SEED --truth folders --out RUN [--network NAME]
+
+in a process of its own, whose CPU time and memory are told. Features are computed once for all runs of a network; a run
+that had to compute them says so by its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import HDBSCAN
+from sklearn.decomposition import PCA
+
+import newkinds as nk
+from newkinds.evaluation.scores import score
+from newkinds.images.decode import encode
+from newkinds.runs import RunFolder, names
+from newkinds_bench.house import DOCS
+from studies.tools.results import RESULTS, put_table, standard_error, write_result
+
+NAME, PAGE = "photographs", DOCS / "photographs.md"
+KNOWN = {"grocery": 54, "tiny-imagenet": 30, "cifar10": 40}  # of 82, 40 and all 40 kinds of Tiny-ImageNet
+TITLES = {
+    "grocery": "groceries, 54 kinds known, 28 unsorted",
+    "tiny-imagenet": "Tiny-ImageNet, 30 kinds known, 10 unsorted",
+    "cifar10": "CIFAR-10's ten classes, 40 kinds of Tiny-ImageNet known",
+}
+DEFAULT, LITE2, NOTHING = "", "efficientnet-lite2", "resnet18-imagenet-slim"
+EACH = 1000  # pictures of each class of CIFAR-10
+COMPONENTS, FEWEST = 32, 10  # of HDBSCAN: principal components, pictures in a kind
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: the data, the draw of known kinds, the seed, and the network if it is not the default."""
+
+    data: str
+    draw: int
+    seed: int
+    network: str = DEFAULT
+
+    @property
+    def name(self) -> str:
+        """What its folder and its result are called."""
+        return "-".join([self.data, str(self.draw), str(self.seed), *([self.network] if self.network else [])])
+
+
+def main() -> None:
+    """Measure what is missing, and write benchmarks/results/studies/photographs.json and its page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("root", type=Path, nargs="?", help="the folder of the data sets")
+    parser.add_argument("--only", action="append", help="names of runs, or how they begin")
+    parser.add_argument("--runs", type=Path, default=Path("runs/photographs"), help="where folders and runs go")
+    parser.add_argument("--render", action="store_true", help="only make the page again")
+    chosen = parser.parse_args()
+    if not chosen.render:
+        for run in planned():
+            if run.name not in kept() and (not chosen.only or run.name.startswith(tuple(chosen.only))):
+                put(run, measured(run, chosen.root, chosen.runs))
+    for name, lines in tables(kept()).items():
+        put_table(PAGE, name, lines)
+
+
+def planned() -> Iterator[Run]:
+    """Yield the runs that are reported, the quick ones first."""
+    for data in ("grocery", "tiny-imagenet"):
+        for draw in range(3):
+            for seed in range(3):
+                yield Run(data, draw, seed)
+    yield Run("cifar10", 0, 0)
+    for data in ("grocery", "tiny-imagenet"):
+        for draw in range(3):
+            yield Run(data, draw, 0, LITE2)
+        yield Run(data, 0, 0, NOTHING)
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """Return what was measured, by name."""
+    file = RESULTS / f"{NAME}.json"
+    return dict(json.loads(file.read_text())["runs"]) if file.exists() else {}
+
+
+def put(run: Run, values: dict[str, Any]) -> None:
+    """Keep what was measured."""
+    write_result(NAME, {"runs": dict(sorted({**kept(), run.name: values}.items()))})
+
+
+def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
+    """Run the command, and return the scores of what it found and of others on the same features."""
+    known, heap, kinds = folders(run, root, folder)
+    out = folder / run.name
+    line = [sys.executable, "-m", "newkinds", "discover", str(known), str(heap), "--kinds", str(kinds)]
+    line += ["--seed", str(run.seed), "--truth", "folders", "--out", str(out), "--offline"]
+    process = subprocess.Popen(line + (["--network", run.network] if run.network else []))
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{run.name} failed: {' '.join(line)}")
+    found = nk.load(out)
+    assert found.scores is not None
+    assert found.kmeans_scores is not None
+    values: dict[str, Any] = {
+        "network": RunFolder.open(out).settings.network,
+        "pictures": len(found.names),
+        "acc": found.scores.acc,
+        "nmi": found.scores.nmi_geometric,
+        "kmeans_acc": found.kmeans_scores.acc,
+        "kmeans_nmi": found.kmeans_scores.nmi_geometric,
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "peak_mb": used.ru_maxrss / 1024,
+    }
+    if run.seed == 0 and run.network == DEFAULT:
+        values |= by_density(np.load(out / names.features("unsorted")), [Path(name).parts[0] for name in found.names])
+    return values
+
+
+def by_density(features: np.ndarray[Any, Any], truth: list[str]) -> dict[str, Any]:
+    """Return what HDBSCAN finds among the principal components of the features; pictures of no kind are one kind."""
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    labels = HDBSCAN(min_cluster_size=FEWEST).fit_predict(PCA(COMPONENTS, random_state=0).fit_transform(unit))
+    found = score(labels + 1, np.unique(truth, return_inverse=True)[1])
+    return {
+        "hdbscan_acc": found.acc,
+        "hdbscan_nmi": found.nmi_geometric,
+        "hdbscan_kinds": int(labels.max()) + 1,
+        "hdbscan_noise": float((labels < 0).mean()),
+    }
+
+
+def folders(run: Run, root: Path, folder: Path) -> tuple[Path, Path, int]:
+    """Return folders with a link to each picture, of known and unsorted kinds, and how many kinds are unsorted."""
+    source = root / ("grocery" if run.data == "grocery" else "tiny-imagenet/train")
+    kinds = sorted(entry.name for entry in source.iterdir() if entry.is_dir())
+    drawn = [kinds[number] for number in np.random.default_rng(run.draw).permutation(len(kinds))]
+    parts = {"known": drawn[: KNOWN[run.data]], "heap": drawn[KNOWN[run.data] :]}
+    where = folder / f"{run.data}-{run.draw}"
+    for part, some in parts.items():
+        for kind in some:
+            (where / part / kind).mkdir(parents=True, exist_ok=True)
+            for picture in (source / kind).iterdir():
+                link = where / part / kind / picture.name
+                if not link.exists():
+                    os.symlink(picture.resolve(), link)
+    if run.data == "cifar10":
+        return where / "known", cifar10(root, where / "heap"), 10
+    return where / "known", where / "heap", len(parts["heap"])
+
+
+def cifar10(root: Path, folder: Path) -> Path:
+    """Write the first pictures of each class of CIFAR-10 as files, a folder for each class."""
+    images = nk.open_images("cifar10:all", data=root, labelled=True)
+    assert images.labels is not None
+    for number, kind in enumerate(images.classes):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        for item in np.flatnonzero(images.labels == number)[:EACH]:
+            file = folder / kind / f"{item:05d}.png"
+            if not file.exists():
+                file.write_bytes(encode(images.pixels[item], "png"))
+    return folder
+
+
+def tables(runs: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the tables of the page."""
+    lines = ["| photographs | what | ACC | NMI | runs |", "|---|---|---|---|---|"]
+    for data, title in TITLES.items():
+        rows = (
+            ("newkinds, default", DEFAULT, ""),
+            ("k-means on the same features", DEFAULT, "kmeans_"),
+            ("HDBSCAN on 32 principal components of them", DEFAULT, "hdbscan_"),
+            ("newkinds, `--network efficientnet-lite2`", LITE2, ""),
+            ("newkinds, `--network resnet18-imagenet-slim`, from nothing", NOTHING, ""),
+        )
+        for what, network, prefix in rows:
+            some = [values for name, values in runs.items() if is_of(name, data, network) and f"{prefix}acc" in values]
+            if some:
+                told = " | ".join(spread([values[f"{prefix}{key}"] for values in some]) for key in ("acc", "nmi"))
+                lines.append(f"| {title} | {what} | {told} | {len(some)} |")
+    cost = ["| run | pictures unsorted | CPU seconds | peak memory, MB |", "|---|---|---|---|"]
+    for name, values in runs.items():
+        cost.append(f"| {name} | {values['pictures']:,} | {values['cpu_seconds']:.0f} | {values['peak_mb']:.0f} |")
+    return {"scores": lines, "cost": cost}
+
+
+def is_of(name: str, data: str, network: str) -> bool:
+    """Return whether a run is of this data and this network."""
+    return name.startswith(f"{data}-") and (name.endswith(f"-{network}") if network else name[-1].isdigit())
+
+
+def spread(values: list[float]) -> str:
+    """Return the mean and, of several, its standard error."""
+    mean = f"{np.mean(values):.3f}"
+    return mean if len(values) < 2 else f"{mean} ± {standard_error(np.array(values)):.3f}"
+
+
+if __name__ == "__main__":
+    main()
