@@ -41,7 +41,7 @@ def test_the_demo_prints_scores_and_leaves_a_run_that_another_seed_replaces(
     assert "discovered" in shown
     assert str(out / "report" / "index.html") in shown
     first = (out / "kinds.csv").read_bytes()
-    assert b"georgian/an-00" in first
+    assert b"georgian/ban-00" in first
     assert (out / "count.json").is_file()
     assert show(out, 0) == shown
     assert (out / "kinds.csv").read_bytes() == first

@@ -19,13 +19,13 @@ SETTINGS: dict[str, Any] = {"count": {"max_kinds": 20, "neighbours": 7, "index_t
 
 
 def demo(out: str | Path = "runs/demo", *, seed: int = 0, progress: Progress | None = None) -> Discovery:
-    """Discover ten letters of Georgian, and how many they are, knowing letters of Latin, Greek and Cyrillic.
+    """Discover seven letters of Georgian, and how many they are, knowing letters of Latin, Greek and Cyrillic.
 
     out: the run folder; a demo of another seed or version that is there is replaced. seed, progress: as in `discover`.
     """
     out, progress = Path(out), automatic(progress)
     _clear_other_demo(out, seed)
-    progress.say("Letters of Latin, Greek and Cyrillic are known, ten of Georgian are unsorted.")
+    progress.say("Letters of Latin, Greek and Cyrillic are known, seven of Georgian are unsorted.")
     return discover(
         KNOWN, UNSORTED, out=out, kinds="auto", seed=seed, truth="folders", settings=SETTINGS, progress=progress
     )

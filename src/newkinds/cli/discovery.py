@@ -44,7 +44,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Discover ten letters of Georgian: those of Latin, Greek and Cyrillic are known.
+    """Discover seven letters of Georgian: those of Latin, Greek and Cyrillic are known.
 
     Runs the whole pipeline on pictures that are drawn here, in a font that comes with the installation.
 

@@ -37,8 +37,8 @@ class Part:
 
 # One letter of each shape: A is also a Greek and a Cyrillic letter, and all letters are brought to the same size.
 KNOWN = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + "adefghijmnqrty" + "ΓΔΘΛΞΠΣΦΨΩ" + "αβγδεζηλμξπρσφψω" + "БДЖЗИЛЦЧШЩЪЫЭЮЯ"
-GEORGIAN = "აბგდთლღყჩც"  # ten of 33, picked because they are easy to tell apart
-PARTS = {"known": Part(KNOWN, 48, 48), "georgian": Part(GEORGIAN, 30, 80)}
+GEORGIAN = "ბდთლფყჩ"  # seven of 33, picked because they are easy to tell apart
+PARTS = {"known": Part(KNOWN, 48, 48), "georgian": Part(GEORGIAN, 30, 90)}
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Distortion:
     may be from black and from white, noise: its standard deviation; all three as shares of white.
     """
 
-    degrees: float = 10.0
-    shear: float = 0.2
+    degrees: float = 15.0
+    shear: float = 0.3
     stretch: float = 0.15
     shift: float = 0.04
-    warp: float = 0.03
+    warp: float = 0.045
     knots: int = 5
     pen: float = 0.12
     ink: float = 0.45
