@@ -151,7 +151,10 @@ def _affine_maps(number: int, how: Distortion, random: np.random.Generator) -> T
 LETTERS = Dataset(
     name="letters",
     title="Letters in a font that comes with matplotlib",
-    parts={"known": f"{len(KNOWN)} letters of Latin, Greek and Cyrillic", "georgian": f"{len(GEORGIAN)} distinct ones of Georgian"},
+    parts={
+        "known": f"{len(KNOWN)} letters of Latin, Greek and Cyrillic",
+        "georgian": f"{len(GEORGIAN)} distinct ones of Georgian",
+    },
     known="known",
     unsorted="georgian",
     open=letters,
