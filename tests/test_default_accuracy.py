@@ -13,6 +13,6 @@ def test_the_digits_are_found_as_well_as_before(tmp_path: Path) -> None:
     )
     assert found.scores is not None
     assert found.kmeans_scores is not None
-    # .95 and .82 to .89 on the machines where this was measured, see benchmarks/results/studies/demo.json.
+    # .95 and .82 to .89 on the machines where this was measured.
     assert found.scores.acc > 0.92
     assert found.scores.acc > found.kmeans_scores.acc + 0.03

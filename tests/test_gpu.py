@@ -1,4 +1,4 @@
-"""The demo's digits on a GPU: discovery comes to what it comes to on the CPU, and so does `predict`."""
+"""The digits on a GPU: discovery comes to what it comes to on the CPU, and so does `predict`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Discovery:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_the_demo(precision: str, on_cpu: Discovery, tmp_path: Path) -> None:
+def test_the_digits(precision: str, on_cpu: Discovery, tmp_path: Path) -> None:
     found = digits("cuda", tmp_path / "run", precision)
     assert found.scores is not None
     assert on_cpu.scores is not None

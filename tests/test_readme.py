@@ -73,13 +73,14 @@ def test_other_lines_can_be_typed(line: str) -> None:
 
 
 def test_the_figures_are_those_of_the_result_file() -> None:
-    mean = json.loads((ROOT / "benchmarks" / "results" / "studies" / "demo.json").read_text())["mean"]
+    result = json.loads((ROOT / "benchmarks" / "results" / "studies" / "demo.json").read_text())
+    mean = result["mean"]
     shown = re.search(r"<!-- figures: demo -->\n(.*?)\n\n", README, flags=re.DOTALL)
     assert shown is not None
-    assert f"{mean['acc']:.3f}" in shown[1]
-    assert f"{mean['kmeans_acc']:.3f}" in shown[1]
-    assert f"{mean['gain']:.3f} ± {mean['gain_standard_error']:.3f}" in shown[1]
-    assert f"{mean['error_in_k']:.1f}" in shown[1]
+    assert f"| {mean['acc']:.3f} |" in shown[1]
+    assert f"| {mean['kmeans_acc']:.3f} |" in shown[1]
+    assert f"| {mean['gain']:.3f} ± {mean['gain_standard_error']:.3f} |" in shown[1]
+    assert f"(truly {result['kinds']}) | right with {result['k_right']} of {len(result['runs'])} seeds |" in shown[1]
 
 
 def test_the_gain_of_discovery_is_larger_than_its_standard_error() -> None:

@@ -1,4 +1,4 @@
-"""Run the demo's pipeline on another device and on the CPU: python benchmarks/study.py second_device [--device xla].
+"""Run the pipeline on another device and on the CPU: python benchmarks/study.py second_device [--device xla].
 
 Pretraining, features, the start, DTC-Pi and `predict` on the digits, in few large batches, on each of the two devices
 in a process of its own; prints what came out side by side. XLA computes on a CPU as well, so that there is a second

@@ -92,8 +92,8 @@ def test_a_small_run(open_page: Any, real_run: Path, tmp_path: Path, screenshots
 
 @pytest.mark.slow
 def test_the_demo(open_page: Any, tmp_path: Path, screenshots: Path, shut_out: Any) -> None:
-    _, given = nk.demo(tmp_path / "demo")
-    screen = tour(open_page, given.path / "report" / "index.html", tmp_path, screenshots, "demo")
+    found = nk.demo(tmp_path / "demo")
+    screen = tour(open_page, found.path / "report" / "index.html", tmp_path, screenshots, "demo")
     assert shut_out(screen) == []
 
 

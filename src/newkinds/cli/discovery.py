@@ -35,22 +35,22 @@ from newkinds.cli.base import (
     progress_for,
     settings_from,
 )
-from newkinds.cli.show import show_count, show_demo, show_discovery, show_scan, show_scores
+from newkinds.cli.show import show_count, show_discovery, show_scan, show_scores
 
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the two runs go.")] = Path("runs/demo"),
+    folder: Annotated[Path, typer.Option("--out", help="Where the run goes.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Discover handwritten digits: 0 to 4 are known, 5 to 9 are not.
+    """Discover seven letters of Georgian: those of Latin, Greek and Cyrillic are known.
 
-    Runs the whole pipeline on data that comes with the installation, with the number of kinds estimated and then given.
+    Runs the whole pipeline on pictures that are drawn here, in a font that comes with the installation.
 
     Example: newkinds demo
     """
-    show_demo(*nk.demo(folder, seed=seed, progress=progress_for(quiet)))
+    show_discovery(nk.demo(folder, seed=seed, progress=progress_for(quiet)))
 
 
 @app.command()

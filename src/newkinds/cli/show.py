@@ -39,16 +39,6 @@ def show_scan(scan: Scan) -> None:
     out.print(f"{len(scan.found)} pictures in {len(groups)} {what}, {len(scan.skipped)} files skipped")
 
 
-def show_demo(guessed: Discovery, given: Discovery) -> None:
-    """Print how well the digits were found, with their number estimated and given."""
-    table = _table("", "K estimated", "K given")
-    table.add_row("new kinds (truly 5)", str(guessed.n_kinds), str(given.n_kinds))
-    table.add_row("ACC of k-means on the features", _acc(guessed.kmeans_scores), _acc(given.kmeans_scores))
-    table.add_row("ACC of discovery (DTC)", _acc(guessed.scores), _acc(given.scores))
-    out.print(table)
-    _show_files(given)
-
-
 def show_discovery(found: Discovery) -> None:
     """Print how many kinds were found, their scores where the truth is known, and where the files are."""
     sizes = Counter(found.labels.tolist()).values()
@@ -108,10 +98,6 @@ def _show_files(found: Discovery) -> None:
     from newkinds.runs import names
 
     out.print(f"kinds   {found.path / names.KINDS}\nreport  {found.path / names.PAGE}", markup=False)
-
-
-def _acc(scores: Scores | None) -> str:
-    return "" if scores is None else f"{scores.acc:.3f}"
 
 
 def _measured(mean: float | None, deviation: float | None) -> str:
