@@ -26,6 +26,7 @@ from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
 import newkinds as nk
+from newkinds.datasets import named
 from newkinds.evaluation.scores import score
 from newkinds.images.decode import encode
 from newkinds.runs import RunFolder, names
@@ -144,7 +145,7 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
 def by_density(features: np.ndarray[Any, Any], truth: list[str]) -> dict[str, Any]:
     """Return what HDBSCAN finds among the principal components of the features; pictures of no kind are one kind."""
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-    labels = HDBSCAN(min_cluster_size=FEWEST).fit_predict(PCA(COMPONENTS, random_state=0).fit_transform(unit))
+    labels = HDBSCAN(min_cluster_size=FEWEST, copy=True).fit_predict(PCA(COMPONENTS, random_state=0).fit_transform(unit))
     found = score(labels + 1, np.unique(truth, return_inverse=True)[1])
     return {
         "hdbscan_acc": found.acc,
@@ -175,7 +176,8 @@ def folders(run: Run, root: Path, folder: Path) -> tuple[Path, Path, int]:
 
 def cifar10(root: Path, folder: Path) -> Path:
     """Write the first pictures of each class of CIFAR-10 as files, a folder for each class."""
-    images = nk.open_images("cifar10:all", data=root, labelled=True)
+    images = named("cifar10:all", labelled=True, data=root)
+    assert images is not None
     assert images.labels is not None
     for number, kind in enumerate(images.classes):
         (folder / kind).mkdir(parents=True, exist_ok=True)
