@@ -145,7 +145,9 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
 def by_density(features: np.ndarray[Any, Any], truth: list[str]) -> dict[str, Any]:
     """Return what HDBSCAN finds among the principal components of the features; pictures of no kind are one kind."""
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-    labels = HDBSCAN(min_cluster_size=FEWEST, copy=True).fit_predict(PCA(COMPONENTS, random_state=0).fit_transform(unit))
+    labels = HDBSCAN(min_cluster_size=FEWEST, copy=True).fit_predict(
+        PCA(COMPONENTS, random_state=0).fit_transform(unit)
+    )
     found = score(labels + 1, np.unique(truth, return_inverse=True)[1])
     return {
         "hdbscan_acc": found.acc,
