@@ -83,6 +83,16 @@ def test_the_figures_are_those_of_the_result_file() -> None:
     assert f"(truly {result['kinds']}) | right with {result['k_right']} of {len(result['runs'])} seeds |" in shown[1]
 
 
+def test_the_figures_of_photographs_are_those_of_the_result_file() -> None:
+    runs = json.loads((ROOT / "benchmarks" / "results" / "studies" / "photographs.json").read_text())["runs"]
+    some = [runs[f"grocery-{draw}-{seed}"] for draw in range(3) for seed in range(3)]
+    ours, theirs = (100 * sum(run[key] for run in some) / len(some) for key in ("acc", "kmeans_acc"))
+    words = " ".join(README.split())
+    assert (
+        f"{ours:.0f} % of the pictures come into the right kind (k-means on the same features: {theirs:.0f} %)" in words
+    )
+
+
 def test_the_gain_of_discovery_is_larger_than_its_standard_error() -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "studies" / "demo.json").read_text())
     assert len(result["runs"]) == 10

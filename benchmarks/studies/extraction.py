@@ -26,6 +26,7 @@ from newkinds.images.imageset import ImageSet, image_set
 from newkinds.networks import Network, bfloat16, build_network
 from newkinds.networks.folding import folded
 from studies.tools.results import write_result
+from studies.tools.timing import seconds_in_turn
 
 
 def main() -> None:
@@ -50,15 +51,8 @@ def measure(name: str, side: int, pictures: int, turns: int) -> dict[str, Any]:
     network = build_network(name, 3, side, seed=0).eval()
     images = made_up(pictures, side)
     with tempfile.TemporaryDirectory() as folder:
-        cases = ways(network, images, Path(folder))
-        seconds: dict[str, list[float]] = {way: [] for way in cases}
-        for turn in range(turns + 1):
-            for way, run in cases.items():
-                started = time.process_time()
-                run()
-                if turn:  # the first is to warm up
-                    seconds[way].append(time.process_time() - started)
-    speed = {way: pictures / float(np.median(taken)) for way, taken in seconds.items()}
+        seconds = seconds_in_turn(ways(network, images, Path(folder)), turns, time.process_time)
+    speed = {way: pictures / taken for way, taken in seconds.items()}
     exact, folded_in = apply(network, images), extract_features(network, images)
     return {
         "side": side,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +36,7 @@ from newkinds.start import initialise
 from newkinds.training import Phase, Task, _epoch, make_optimiser
 from studies.tools.memory import memory_of, peak_growth
 from studies.tools.results import RESULTS, write_result
+from studies.tools.timing import seconds_in_turn
 
 CASES = {
     "omniglot": ("omniglot:Tengwar", "omniglot:train", "vgg6-4-2"),
@@ -163,14 +163,7 @@ def bare(task: Task) -> Callable[[], None]:
 
 def compare(task: Task, loops: dict[str, Callable[[], None]], repeats: int) -> dict[str, Any]:
     """Time two loops in turn."""
-    times: dict[str, list[float]] = {name: [] for name in loops}
-    for turn in range(repeats + 1):
-        for name, loop in loops.items():
-            started = time.perf_counter()
-            loop()
-            if turn:  # the first is to warm up
-                times[name].append(time.perf_counter() - started)
-    median = {name: float(np.median(values)) for name, values in times.items()}
+    median = seconds_in_turn(loops, repeats)
     seen = sum(len(items) for items in task.batches(7))
     first, second = median.values()
     return {

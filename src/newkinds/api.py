@@ -115,7 +115,7 @@ def discover(
         "profile": profile,
     }
     base = None if preset is None else preset_for(preset, known, unsorted)
-    chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
+    chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
     return pipeline.result(page=page, model=model)
@@ -148,7 +148,7 @@ def pretrain(
     """
     given = {"network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known)
-    chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
+    chosen = combine(settings, given, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
     foreign = open_pretrained(chosen, file, offline)  # "auto" stays: here a network is to be trained
     images = _known(known, out, chosen, foreign, data, say)
@@ -210,7 +210,7 @@ def count(
     """
     given = {"kinds": "auto", "network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known, unsorted)
-    chosen = combine(settings, {key: value for key, value in given.items() if value is not None}, base)
+    chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
     try:

@@ -105,8 +105,7 @@ def compare(
     _check(methods, seeds, jobs, backend)
     check_places(known, unsorted)
     folder, progress = Path(out), automatic(progress)
-    given = {"kinds": kinds, "profile": profile}
-    chosen = combine(settings, {key: value for key, value in given.items() if value is not None})
+    chosen = combine(settings, {"kinds": kinds, "profile": profile})
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
     first, asked = folder / F, chosen.network
     on_features = [name for name in methods if METHODS[name].takes_features(chosen)]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newkinds.cache import Cache, code_of, row_key
+from newkinds.cache import Cache, code_of
 from newkinds.errors import NumericsError
 from newkinds.files import digest
 from newkinds.images.augment import augment, policy
@@ -72,7 +72,7 @@ def _extract_foreign(
     mine = share(np.arange(len(images), dtype=np.int64))
     keys = [b""] * len(mine)
     if cache.folder is not None:
-        keys = [row_key(np.ascontiguousarray(images.pixels[item]).data) for item in mine]
+        keys = [images.row_keys[item] for item in mine]
     with progress.step(title, len(mine)) as step:
         module = folded(network)
 

@@ -6,10 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from newkinds.cache import row_key
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ class ImageSet:
     def size(self) -> int:
         """The side of the square pictures in pixels; 1 for embeddings."""
         return 1 if self.is_embedding else int(self.pixels.shape[2])
+
+    @cached_property
+    def row_keys(self) -> tuple[bytes, ...]:
+        """A hash of each picture's pixels (or embedding), by which equal ones are found."""
+        return tuple(row_key(np.ascontiguousarray(row).data) for row in self.pixels)
 
     def select(self, items: NDArray[np.int64] | Sequence[int]) -> ImageSet:
         """Return the pictures at `items`, in that order; classes and numbering stay."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,9 +42,9 @@ def check_shared(known: ImageSet, unsorted: ImageSet) -> str | None:
     if known.pixels.shape[1:] != unsorted.pixels.shape[1:]:
         return None
     first: dict[bytes, int] = {}
-    for item, mark in enumerate(_marks(known)):
+    for item, mark in enumerate(known.row_keys):
         first.setdefault(mark, item)
-    pairs = [(item, first[mark]) for item, mark in enumerate(_marks(unsorted)) if mark in first]
+    pairs = [(item, first[mark]) for item, mark in enumerate(unsorted.row_keys) if mark in first]
     if not pairs:
         return None
     shown = [_pair_in_words(unsorted.names[item], known.names[twin]) for item, twin in pairs[:SHOWN]]
@@ -127,12 +125,6 @@ def _swapped(known: Path | None, unsorted: Path | None) -> str:
         return "Are the two swapped? The known pictures come first."
     line = shlex.join(["newkinds", "discover", str(unsorted), str(known)])
     return f"Did you mean {line}? The known pictures come first."
-
-
-def _marks(images: ImageSet) -> Iterator[bytes]:
-    """Yield a hash of the bytes of each picture."""
-    for row in images.pixels:
-        yield hashlib.blake2b(row.tobytes(), digest_size=16).digest()
 
 
 def _pair_in_words(unsorted: str, known: str) -> str:

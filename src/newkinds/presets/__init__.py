@@ -198,8 +198,10 @@ def combine(
 ) -> CoreSettings:
     """Return settings from a preset, with a file, values or an object over it, and with dotted keys replaced.
 
-    A network that only a file names is refused if it would run code: `changes` come from the user.
+    changes: by dotted keys, None for what was not given. They come from the user: a network that only a file names is
+    refused if it would run code.
     """
+    changes = {key: value for key, value in changes.items() if value is not None}
     if isinstance(settings, str | Path):
         where, settings = str(settings), read_toml(Path(settings))
         if "network" not in changes:

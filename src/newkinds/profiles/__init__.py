@@ -19,7 +19,6 @@ from newkinds.settings.files import parse_toml
 
 FOLDER = Path(__file__).parent
 NAMES = ("photos", "pictures", "characters", "embeddings")
-LEARNT_HERE = ("pictures", "characters")  # the others take features that are there already
 _SUITS = {
     "photos": "a pretrained network, and f is trained here",
     "pictures": "a network that is trained here, and f is pretrained",
