@@ -96,7 +96,7 @@ def planned() -> Iterator[Run]:
             yield Run(data, draw, 0, LITE2)
         yield Run(data, 0, 0, NOTHING)
     for data in ("grocery", "tiny-imagenet"):
-        for draw in range(100, 105):
+        for draw in range(100, 103):
             for transfer in TRANSFERS:
                 yield Run(data, draw, 0, transfer=transfer)
 

@@ -56,6 +56,9 @@ def discover(
     network: str | None = None,
     tune: str | None = None,
     seed: int | None = None,
+    rehearsals: int | None = None,
+    choose: str | None = None,
+    anyway: bool = False,
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
@@ -87,6 +90,9 @@ def discover(
             already.
         tune: which part of f is trained: "none", "last", "all", or by default what suits f.
         seed: what all randomness is derived from; default 0.
+        rehearsals: how many times known kinds are hidden and sorted, to say how far to trust the result; default 5.
+        choose: "auto" takes other settings where rehearsals say that they are clearly better, "off" does not.
+        anyway: whether to sort even where rehearsals say that it would not work.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
             network named.
@@ -113,12 +119,14 @@ def discover(
         "tune": tune,
         "seed": seed,
         "profile": profile,
+        "rehearse.rehearsals": rehearsals,
+        "rehearse.choose": choose,
     }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
-    return pipeline.result(page=page, model=model)
+    return pipeline.result(page=page, model=model, anyway=anyway)
 
 
 def pretrain(

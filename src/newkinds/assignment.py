@@ -6,7 +6,7 @@ import csv
 import html
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -73,6 +73,27 @@ class Assignment:
         """Return an assignment to new kinds alone, numbered from 0 in the order of the columns (N, K)."""
         columns = tuple(new_kind(number) for number in range(probabilities.shape[1]))
         return cls(tuple(names), columns, probabilities, source or {})
+
+    def with_own(self, probability: NDArray[np.float64]) -> Self:
+        """Return the same kinds with these probabilities of each picture's own kind, (N,), as calibrated ones.
+
+        What remains is divided among the other kinds as before; none of them gets more than the own one, so that what
+        is left over may be of no kind here.
+        """
+        rows, own = np.arange(len(self)), probability.astype(np.float64)
+        others = self.probabilities.astype(np.float64)
+        others[rows, self.labels] = 0
+        total = others.sum(axis=1)
+        others *= ((1 - own) / np.maximum(total, 1e-30))[:, None]
+        changed = np.minimum(others, 0.999 * own[:, None])
+        changed[rows, self.labels] = own
+        source = {**self.source, "calibrated": True}
+        return replace(self, probabilities=changed.astype(np.float32), source=source)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether probabilities say how often such a picture is right, instead of how sure the method is."""
+        return bool(self.source.get("calibrated", False))
 
     def __len__(self) -> int:
         return len(self.names)

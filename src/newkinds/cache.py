@@ -7,6 +7,7 @@ what is damaged is noticed. Nothing in it can run code, and all of it can be del
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -32,7 +33,7 @@ from newkinds.progress import QUIET, Progress
 
 FOLDER, LIMIT = "NEWKINDS_CACHE", "NEWKINDS_CACHE_MB"  # environment variables
 DEFAULT_MB = 10_000
-SPACES = ("features", "pixels", "transfer")
+SPACES = ("features", "pixels", "rehearsal", "transfer")
 MOST_ROWS, MOST_BYTES = 2048, 1 << 26  # of one file: what a killed run loses at most, and what writing takes in memory
 
 _FILE = re.compile(r"[0-9a-f]{32}\.(safetensors|pixels)")  # `.pixels`: see `newkinds.images.decoding`
@@ -62,6 +63,13 @@ def open_cache(progress: Progress = QUIET) -> Cache:
 def code_of(*modules: ModuleType) -> str:
     """Return a hash of the source of modules: of what rows depend on, so that no other version's are taken."""
     return row_key("".join(map(inspect.getsource, modules)).encode()).hex()
+
+
+@functools.cache
+def code_of_package() -> str:
+    """Return a hash of all of newkinds' source, for what depends on much of it."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return row_key(b"".join(file.read_bytes() for file in files)).hex()
 
 
 def row_key(data: bytes | memoryview) -> bytes:

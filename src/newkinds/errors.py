@@ -40,6 +40,10 @@ class RunError(NewkindsError):
     """The run folder cannot be written, is in use, or belongs to another run."""
 
 
+class HopelessError(NewkindsError):
+    """Rehearsals say that the pictures would not be sorted any better than by chance."""
+
+
 class UsageError(NewkindsError, ValueError):
     """A value that the user asked for does not exist or is out of range."""
 

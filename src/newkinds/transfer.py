@@ -83,7 +83,7 @@ def learn_transfer(
     features, labels = np.concatenate([features, *further]), np.tile(labels, 1 + len(further))
     folds = _folds(labels, settings.folds, seed) if _enough(labels) and _leaves_a_choice(settings) else []
     if settings.kind == "none" or (settings.kind == "auto" and not folds):
-        return _untouched(features.shape[1])
+        return untouched(features.shape[1])
     unit = directions(features)
     mean, basis = principal(unit, settings.dimensions)
     reduced = (unit - mean) @ basis
@@ -108,12 +108,13 @@ def learn_transfer(
     chosen = _best(second if settings.kind == "both" else [*first, *second], shares)
     tried = {way: (float(np.mean(s)), float(np.std(s, ddof=1) / np.sqrt(len(s)))) for way, s in shares.items()}
     if chosen == "none":
-        return _untouched(features.shape[1], tried)
+        return untouched(features.shape[1], tried)
     matrix = basis @ _matrices(reduced, labels, settings, [chosen], seed, -1)[chosen]
     return Transfer(mean.astype(np.float32), matrix.astype(np.float32), chosen, tried)
 
 
-def _untouched(width: int, tried: Mapping[str, tuple[float, float]] | None = None) -> Transfer:
+def untouched(width: int, tried: Mapping[str, tuple[float, float]] | None = None) -> Transfer:
+    """Return the transfer that leaves features of this width as they are, but for their length."""
     return Transfer(np.zeros(width, np.float32), None, "none", tried or {})
 
 

@@ -61,6 +61,13 @@ Network = Annotated[
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed; default: 0.")]
+Rehearsals = Annotated[
+    int | None, typer.Option("--rehearsals", help="How many times known kinds are hidden and sorted; default: 5.")
+]
+Choose = Annotated[
+    str | None,
+    typer.Option("--choose", help="auto: take other settings where rehearsals say they are clearly better; or off."),
+]
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),

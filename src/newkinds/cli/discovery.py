@@ -10,6 +10,7 @@ import typer
 
 import newkinds as nk
 from newkinds.cli.base import (
+    Choose,
     Data,
     Device,
     Kinds,
@@ -20,6 +21,7 @@ from newkinds.cli.base import (
     PresetName,
     ProfileName,
     Quiet,
+    Rehearsals,
     Run,
     Seed,
     Set,
@@ -77,6 +79,9 @@ def discover(
     network: Network = None,
     tune: Tune = None,
     seed: Seed = None,
+    rehearsals: Rehearsals = None,
+    choose: Choose = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
@@ -95,6 +100,7 @@ def discover(
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
     options |= {"network": network, "tune": tune, "seed": seed, "profile": profile}
+    options |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose}
     found = nk.discover(
         known,
         unsorted,
@@ -106,6 +112,7 @@ def discover(
         device=device,
         offline=offline,
         cache=cache,
+        anyway=anyway,
         progress=progress_for(quiet),
     )
     show_discovery(found)

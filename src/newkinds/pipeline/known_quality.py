@@ -49,9 +49,9 @@ def quality_of_training(told: Mapping[str, Any], known: ImageSet, settings: Core
     if len(learnt) < len(told["classes"]) or not len(labels):
         return None
     at_a_time = settings.pretrain.episode_kinds if found == "few_shot_accuracy" else None
-    remedies = _remedies(known, trained_for=int(told.get("epochs", 0)))
+    helps = remedies(known, trained_for=int(told.get("epochs", 0)))
     how = MEASURES[found]
-    return measured(told[found], told["held_out"], labels, how, at_a_time=at_a_time, remedies=remedies)
+    return measured(told[found], told["held_out"], labels, how, at_a_time=at_a_time, remedies=helps)
 
 
 def quality_of_features(
@@ -65,7 +65,7 @@ def quality_of_features(
     right = nearest_mean(views, known.labels, _only(settings, way), cache)
     of = "embeddings" if known.is_embedding else "network"
     accuracy = float(right.mean()) if len(right) else 0.0
-    return measured(accuracy, len(right), known.labels, NEAREST_MEAN, of=of, remedies=_remedies(known))
+    return measured(accuracy, len(right), known.labels, NEAREST_MEAN, of=of, remedies=remedies(known))
 
 
 def quality_of_given(known: ImageSet) -> KnownQuality:
@@ -130,7 +130,7 @@ def _ranks(labels: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     return rank
 
 
-def _remedies(known: ImageSet, trained_for: int | None = None) -> tuple[str, ...]:
+def remedies(known: ImageSet, trained_for: int | None = None) -> tuple[str, ...]:
     """Return what may help these known pictures. trained_for: epochs, of a network that was trained here."""
     assert known.labels is not None
     counts = np.bincount(known.labels)

@@ -3,57 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment
 from newkinds.cache import Cache
-from newkinds.count import count_kinds, in_words, probe_kinds
+from newkinds.count import count_kinds, in_words
 from newkinds.discovery import Discovery, read_discovery
-from newkinds.errors import DataError, UsageError
+from newkinds.errors import DataError, HopelessError, UsageError
 from newkinds.evaluation.truth import as_numbers, read_truth
-from newkinds.features import apply, extract_features
-from newkinds.files import digest
-from newkinds.images import check_known, check_unsorted
+from newkinds.features import apply
+from newkinds.images import check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
 from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, build_network, is_foreign
-from newkinds.networks.files import model_to_bytes, network_to_bytes
+from newkinds.networks.files import model_to_bytes
 from newkinds.networks.tuning import freeze_but_last
-from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
-from newkinds.pipeline.backbone import pretrained_digest, pretrained_network, told_by
-from newkinds.pipeline.frozen import Views, as_embeddings, behind
-from newkinds.pipeline.frozen import in_words as in_words_of_transfer
-from newkinds.pipeline.known_quality import (
-    keep_quality,
-    quality_of_features,
-    quality_of_given,
-    quality_of_training,
-)
-from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
-from newkinds.pipeline.resolve import resolved
+from newkinds.parallel.processes import from_writer, is_writer
+from newkinds.pipeline.frozen import as_embeddings, behind
+from newkinds.pipeline.known import KnownStages
+from newkinds.pipeline.known_quality import remedies
+from newkinds.pipeline.rehearsing import Rehearsal
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
-from newkinds.pretrain.resolve import why_loss
-from newkinds.profiles import in_words as profile_in_words
 from newkinds.progress import QUIET, Progress
+from newkinds.rehearsal.outcome import AS_SET, choice_in_words, why_hopeless
+from newkinds.rehearsal.signals import signals
+from newkinds.rehearsal.trust import judge
 from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.report.run import report_run
-from newkinds.runs import RunFolder, names
+from newkinds.runs import names
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
-from newkinds.tensors import to_bytes
 from newkinds.training import Checkpoints
-from newkinds.transfer import Transfer, from_tensors, to_tensors
+from newkinds.transfer import Transfer, untouched
 
 
-class Pipeline:
-    """The stages of one run: pretrain, extract, count, sort, score, report."""
+class Pipeline(KnownStages):
+    """The stages of one run: pretrain, extract, count, rehearse, sort, score, report."""
 
     def __init__(
         self,
@@ -70,126 +63,26 @@ class Pipeline:
         cache: Cache | None = None,
         progress: Progress = QUIET,
     ) -> None:
-        check_known(known)
         check_unsorted(unsorted)
         if isinstance(settings.kinds, int) and settings.kinds > len(unsorted):
             raise UsageError(
                 f"{settings.kinds} kinds were asked for, but there are {len(unsorted)} unsorted pictures.",
                 hint=f"Ask for 2 to {len(unsorted)} with --kinds, or give more pictures.",
             )
-        self.known = known
         self.unsorted = unsorted
-        self.progress = progress
-        self.cache = cache or Cache()
         self.truth = None if truth is None else read_truth(truth, unsorted)
-        self.weights = pretrained_network(settings, known, weights, foreign)
-        self._told = told_by(weights)
-        self.accelerator = make_accelerator(device)
-        self.method = METHODS[settings.method]
-        takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
-        self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
-        progress.say(profile_in_words(self.settings.profile))
-        self.trained, self.probes = self._split_known()
-        data = {
-            "known": about(known),
-            "unsorted": about(unsorted),
-            "weights": pretrained_digest(self.weights, weights),
-        }
-        files = auxiliary or {}
-        self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
-        if files:
-            data["auxiliary"] = {name: digest(file.read_bytes()) for name, file in files.items()}
-        sources = {"known": known.source, "unsorted": unsorted.source}
-        self.run = RunFolder.start(out, self.settings, data, sources, progress)
-        self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
-        self._transfer: Transfer | None = None
-        torch.set_num_threads(self.run.threads)
-
-    @property
-    def transfers(self) -> bool:
-        """Whether discovery starts from features of a pretrained f, after what the known kinds teach about them.
-
-        Methods that have auxiliary networks train their own f.
-        """
-        trains = self.method.auxiliary is not None
-        return self.settings.tune in ("none", "last") and self.method.takes_features(self.settings) and not trains
-
-    @property
-    def frozen(self) -> bool:
-        """Whether f is not trained: everything behind it works on features that are computed once."""
-        return self.settings.tune == "none" and self.transfers
-
-    def _split_known(self) -> tuple[ImageSet, ImageSet]:
-        """Split the known kinds into those that f is trained on and the probes of Algorithm 2.
-
-        With few known kinds, or if nothing is counted, f is trained on all of them, and the probes are the same kinds.
-        """
-        if self.settings.kinds != "auto" or self._kinds_by_method is not None:
-            return self.known, self.known
-        chosen = probe_kinds(self.known.classes, self.settings.count, self.settings.seed)
-        given = self.weights is not None  # a pretrained f: which kinds it was trained on is not known
-        if chosen is None or (given and not self.transfers and self.settings.count.probes == "auto"):
-            return self.known, self.known
-        others = sorted(set(range(len(self.known.classes))) - set(chosen))
-        return self.known if given else self.known.with_classes(others), self.known.with_classes(chosen)
-
-    def network(self) -> Network:
-        """Return f, from the run or the weights given, or after training it on the known kinds."""
-        if self.weights is not None and not self.run.has(names.NETWORK):
-            self.run.put(names.NETWORK, network_to_bytes(self.weights))
-            self.run.sync()
-        why = why_loss(self.settings.pretrain, self.known)
-        return network_of_run(self.run, self.trained, self.settings, self.accelerator, why, self.progress)
-
-    def features(self, network: Network, which: str, images: ImageSet, view: str = "plain") -> NDArray[np.float32]:
-        """Return f's features of the "unsorted" pictures or of the "probes": computed, or read and hashed, once."""
-        if which not in self._features:
-            name = names.features(which)
-            found = self.run.find_array(name)
-            if found is None:
-                found = extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
-                self.run.put_array(name, found)
-                self.run.sync()
-            self._features[which] = found
-        return self._features[which]
-
-    def views(self, network: Network, which: str, images: ImageSet) -> Views:
-        """Return f's features of pictures as they are and, of colour pictures, mirrored."""
-        rows = [self.features(network, which, images)]
-        if images.channels == 3 and not images.is_embedding and self.settings.transfer.mirrored:
-            rows.append(self.features(network, f"{which}-mirrored", images, "mirrored"))
-        return Views(tuple(rows))
-
-    def transfer(self, network: Network) -> Transfer:
-        """Return what the known kinds teach about frozen features, learnt first if it is not there yet."""
-        if self._transfer is not None:
-            return self._transfer
-        if not self.run.has(names.TRANSFER):
-            known = self.views(network, "known", self.known)
-            if is_writer():
-                assert self.known.labels is not None
-                learnt = known.learn(self.known.labels, self.settings, self.cache, self.progress)
-                self.run.put(names.TRANSFER, to_bytes(*to_tensors(learnt)))
-            self.run.sync()
-        self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
-        self.progress.say(in_words_of_transfer(self._transfer))
-        return self._transfer
-
-    def known_quality(self, network: Network) -> None:
-        """Measure how well an f that is not trained here tells the known kinds apart, keep it and say it.
-
-        By its features if it comes from elsewhere. Where newkinds trained it, its file tells.
-        """
-        if not self.method.takes_features(self.settings) or (self.weights is None and not self.known.is_embedding):
-            return
-        quality = quality_of_training(self._told, self.known, self.settings)
-        if quality is None and not (self.known.is_embedding or isinstance(network.backbone, Foreign)):
-            quality = quality_of_given(self.known)
-        elif quality is None and not self.run.has(names.KNOWN_QUALITY):
-            views = self.views(network, "known", self.known)
-            way = self.transfer(network).chosen if self.frozen and self.method.takes_transfer else "none"
-            quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way, self.cache))
-        keep_quality(self.run, quality, self.progress)
+        super().__init__(
+            known,
+            unsorted,
+            out,
+            settings,
+            weights=weights,
+            foreign=foreign,
+            auxiliary=auxiliary,
+            device=device,
+            cache=cache,
+            progress=progress,
+        )
 
     def kinds(self, network: Network) -> int:
         """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
@@ -204,11 +97,6 @@ class Pipeline:
                 hint="Look at count.json, and say the number with --kinds if you know better.",
             )
         return k
-
-    @property
-    def _kinds_by_method(self) -> int | None:
-        """The number of kinds to begin with, if the method finds their number itself."""
-        return self.method.finds_kinds(self.settings, len(self.unsorted))
 
     def count(self, network: Network) -> dict[str, Any]:
         """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
@@ -258,43 +146,90 @@ class Pipeline:
         self.run.put(names.COUNT_PLOT, count_plot(values))
         self.run.put_json(names.COUNT, values)
 
-    def sort(self, network: Network, kinds: int, *, model: bool = True) -> None:
+    def rehearsal(self, network: Network, kinds: int, *, anyway: bool) -> Rehearsal:
+        """Return what came of rehearsals; without `anyway`, stop where they say that it is not worth going on."""
+        if not self.settings.rehearse.rehearsals:
+            return Rehearsal()
+        ratios = self.count(network).get("ratios", ()) if self.settings.kinds == "auto" else ()
+        found = self.rehearse(network, kinds, len(self.unsorted), ratios)
+        if not found.hopeless:
+            if found.chosen != AS_SET:
+                self.progress.say(choice_in_words(found.tried, found.chosen))
+            return found
+        why = why_hopeless(found.rehearsed, found.chosen)
+        if not anyway:
+            epochs = self.settings.pretrain.epochs
+            trained_for = epochs if self.weights is None and isinstance(epochs, int) else None
+            help_ = "; ".join(remedies(self.known, trained_for))
+            raise HopelessError(why, hint=f"What may help: {help_}. To go on nevertheless: --anyway.")
+        self.progress.warn(why)
+        return found
+
+    def sort(self, network: Network, kinds: int, rehearsal: Rehearsal, *, model: bool = True) -> None:
         """Run the method and keep its answer and, if wanted, its model."""
         if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
-        problem = self._problem(network, kinds, checkpoints)
-        found = self.method.run(problem)
+        settings = self.settings.with_changes(rehearsal.changes[rehearsal.chosen])
+        method = METHODS[settings.method]
+        problem = self._problem(network, kinds, settings, checkpoints)
+        found = method.run(problem)
         last = None if found.last is None else np.exp(apply(found.last, problem.unsorted))
-        if self.frozen and self.method.takes_transfer:
-            transfer = self.transfer(network)
+        if self.frozen and method.takes_transfer:
+            transfer = self._transfer_of(network, settings)
             found = behind(network.with_transfer(transfer.mean, transfer.matrix), found)
         empty = len(found.assignment.columns) - found.assignment.n_kinds
         if empty:
-            self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {self.method.advice}")
+            self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
+        answer = self._judged(found.assignment, problem.features, rehearsal)
         if model:
-            self._put_models(found, last)
+            self._put_models(replace(found, assignment=answer), last, settings)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
-        put_assignment(self.run, found.assignment)
+        put_assignment(self.run, answer)
         self.run.sync()
         checkpoints.clear()
 
-    def _problem(self, network: Network, kinds: int, checkpoints: Checkpoints) -> Problem:
+    def _judged(self, found: Assignment, features: NDArray[np.float32], rehearsal: Rehearsal) -> Assignment:
+        """Return the answer with calibrated probabilities, and keep what to expect of it and what the method said."""
+        if not self.settings.rehearse.rehearsals:
+            return found
+        chosen, labels = rehearsal.chosen, found.labels
+        trust, probability = judge(
+            signals(labels, features, seed=self.settings.seed),
+            labels,
+            len(found.columns),
+            rehearsal.right.get(chosen, ()),
+            rehearsal.pure.get(chosen, ()),
+            [one.trials[chosen] for one in rehearsal.rehearsed],
+            hidden=max((len(one.hidden) for one in rehearsal.rehearsed), default=0),
+            why=rehearsal.why,
+        )
+        self.run.put_json(names.TRUST, trust.to_dict())
+        self.run.put_array(names.UNCALIBRATED, found.probabilities)
+        self.progress.say(trust.in_words())
+        return found.with_own(probability)
+
+    def _transfer_of(self, network: Network, settings: CoreSettings) -> Transfer:
+        """Return the transfer of the run, or none where what was chosen leaves features as they are."""
+        transfer = self.transfer(network)
+        return transfer if settings.transfer.kind == self.settings.transfer.kind else untouched(len(transfer.mean))
+
+    def _problem(self, network: Network, kinds: int, settings: CoreSettings, checkpoints: Checkpoints) -> Problem:
         """Return what the method is to solve: pictures and f, or features where f is frozen.
 
         Where the last blocks of f are trained, the start is that of frozen features.
         """
         known, unsorted, features = self.known, self.unsorted, self.features(network, "unsorted", self.unsorted)
-        if self.transfers and self.method.takes_transfer:
-            transfer = self.transfer(network)
+        if self.transfers and METHODS[settings.method].takes_transfer:
+            transfer = self._transfer_of(network, settings)
             features = self.views(network, "unsorted", unsorted).transferred(transfer)
             if self.frozen:
                 known = as_embeddings(known, self.views(network, "known", known).transferred(transfer))
                 unsorted = as_embeddings(unsorted, features)
-                network = build_network("identity", features.shape[1], 1, self.settings.seed).to(network.device)
+                network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
             else:
                 network = network.with_transfer(transfer.mean, transfer.matrix)
         if self.transfers and not self.frozen:
@@ -302,7 +237,7 @@ class Pipeline:
         return Problem(
             network,
             known,
-            self.settings,
+            settings,
             unsorted=unsorted,
             kinds=kinds,
             features=features,
@@ -315,7 +250,7 @@ class Pipeline:
             watch=self._watch,
         )
 
-    def _put_models(self, found: Solution, last: NDArray[np.float32] | None) -> None:
+    def _put_models(self, found: Solution, last: NDArray[np.float32] | None, settings: CoreSettings) -> None:
         """Keep what `predict` needs, and the nearest known kinds, which the page shows.
 
         last: the probabilities of the last state, float32 (N, K), if another one was kept.
@@ -323,7 +258,7 @@ class Pipeline:
         words = {"known_classes": list(self.known.classes)}
         if found.model is not None:
             assert found.features is not None
-            known = self._known_under(found.model.network)
+            known = self._known_under(found.model.network, settings)
             extra = prototypes(self.known, known, found.features, found.assignment.labels, found.model.kinds)
             self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
             near = find_nearest_known(extra, found.model.kinds, found.features)
@@ -333,11 +268,11 @@ class Pipeline:
             self.run.put(names.LAST_MODEL, model_to_bytes(found.last, {}, **words))
             self.run.put_array(names.LAST_PROBABILITIES, last)
 
-    def _known_under(self, network: Network) -> NDArray[np.float32]:
+    def _known_under(self, network: Network, settings: CoreSettings) -> NDArray[np.float32]:
         """Return the known pictures' features under the final f: where it is frozen, they are there already."""
         if network.transfer is None or not self.frozen:
             return apply(network, self.known)
-        return self.views(network, "known", self.known).transferred(self.transfer(network))
+        return self.views(network, "known", self.known).transferred(self._transfer_of(network, settings))
 
     def _watch(self, taken: Snapshot) -> None:
         """Keep a snapshot, for the figures and the page."""
@@ -362,13 +297,18 @@ class Pipeline:
         if page and (not self.run.has(names.PAGE) or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
-    def result(self, *, page: bool = True, model: bool = True) -> Discovery:
-        """Run all stages and return the result. page, model: whether to make the report, and to keep the model."""
+    def result(self, *, page: bool = True, model: bool = True, anyway: bool = False) -> Discovery:
+        """Run all stages and return the result.
+
+        page, model: whether to make the report, and to keep the model. anyway: whether to sort even where rehearsals
+        say that it would not work.
+        """
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
             self.known_quality(network)
-            self.sort(network, self.kinds(network), model=model)
+            kinds = self.kinds(network)
+            self.sort(network, kinds, self.rehearsal(network, kinds, anyway=anyway), model=model)
             if is_writer():
                 self.score_and_report(page)
             self.run.sync()

@@ -13,9 +13,12 @@ KNOWN_QUALITY = "known-quality.json"  # how well the known kinds are told apart,
 TRANSFER = "transfer.safetensors"  # what the known kinds teach about features that are not trained
 COUNT = "count.json"  # how the number of kinds was estimated
 COUNT_PLOT = "count.png"
+REHEARSAL = "rehearsal.json"  # how well hidden known kinds were sorted, and what was chosen by that
+TRUST = "trust.json"  # what to expect of the answer
 KINDS = "kinds.csv"  # the answer as a table; when it is there, the pictures are sorted
 ASSIGNMENT = "assignment.json"  # the columns of the answer, and where it came from
 PROBABILITIES = "features/probabilities.npy"  # its numbers
+UNCALIBRATED = "features/uncalibrated.npy"  # what the method said, where rehearsals say what that means
 EMBEDDING = "features/embedding.npy"
 KNOWN = "known.json"  # the names of the known kinds
 MODEL = "model/weights.safetensors"  # what `predict` uses
@@ -33,6 +36,11 @@ FIGURES = "figures"
 def features(which: str) -> str:
     """Return the file of f's features of the "unsorted" pictures or of the "probes"."""
     return f"features/{which}.npy"
+
+
+def rehearsal(number: int) -> str:
+    """Return the file of what came of a rehearsal."""
+    return f"rehearsal/{number:02d}.safetensors"
 
 
 def auxiliary(name: str) -> str:

@@ -18,6 +18,7 @@ from newkinds.settings.files import checked, merge
 from newkinds.settings.images import Images
 from newkinds.settings.initialise import Initialise
 from newkinds.settings.pretrain import Pretrain
+from newkinds.settings.rehearse import Rehearse
 from newkinds.settings.transfer import Transfer
 
 S = TypeVar("S", bound=Section)
@@ -95,6 +96,7 @@ class CoreSettings(Section):
     pretrain: Pretrain = Pretrain()
     transfer: Transfer = Transfer()
     count: Count = Count()
+    rehearse: Rehearse = Rehearse()
     initialise: Initialise = Initialise()
 
     @field_validator("kinds")

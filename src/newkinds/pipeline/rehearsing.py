@@ -1,0 +1,324 @@
+"""Rehearsals of a run: hidden known kinds go through the same stages as the heap, and what came of it is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from accelerate import Accelerator
+from numpy.typing import NDArray
+
+from newkinds.cache import Cache, code_of_package
+from newkinds.clustering import kmeans
+from newkinds.equations import clustering_accuracy, matching
+from newkinds.evaluation.scores import score
+from newkinds.features import as_input
+from newkinds.files import digest
+from newkinds.images.imageset import ImageSet, group_of, pixel_digest
+from newkinds.memory import row_blocks
+from newkinds.methods.base import Problem
+from newkinds.methods.registry import METHODS
+from newkinds.networks import Network, build_network
+from newkinds.parallel.processes import from_writer
+from newkinds.pipeline.frozen import Features, Views, as_embeddings
+from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator
+from newkinds.rehearsal.calibration import Observed
+from newkinds.rehearsal.draws import FEWEST_EACH, FEWEST_HIDDEN, SPARED, Draw, draw_heaps
+from newkinds.rehearsal.outcome import (
+    AS_SET,
+    Rehearsed,
+    Trial,
+    Tried,
+    best_candidate,
+    compare_candidates,
+    is_hopeless,
+    why_hopeless,
+)
+from newkinds.rehearsal.signals import signals
+from newkinds.runs import RunFolder, names
+from newkinds.settings import CoreSettings
+from newkinds.tensors import from_bytes, to_bytes
+from newkinds.transfer import only
+
+SIDE = 16  # pixels that pictures are brought to for k-means on them
+PERMUTED = 20  # orders of the kinds found, for the ACC of chance
+CLUSTERED = ("initialise.neighbours", "discover.neighbours")  # how many pictures are averaged over
+FEW = 3  # of them, where kinds may have few pictures
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What a rehearsal needs of a run.
+
+    pictures: known ones of kinds that f has not learnt from, with labels. rows: their features. way: the transfer that
+    the known kinds chose, which is learnt again without those that are hidden; None where nothing is transferred, and f
+    goes on learning from the heap. asked: the settings before they were resolved, which tell what the user said.
+    """
+
+    run: RunFolder
+    network: Network
+    pictures: ImageSet
+    rows: Views
+    way: str | None
+    settings: CoreSettings
+    asked: CoreSettings
+    accelerator: Accelerator
+    cache: Cache
+    progress: Progress = QUIET
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The kinds of the pictures, int64 (L,)."""
+        assert self.pictures.labels is not None
+        return self.pictures.labels
+
+
+def candidates(stage: Stage) -> dict[str, dict[str, Any]]:
+    """Return the settings to rehearse beside those that are set, by name: changes to what the user has not said."""
+    found: dict[str, dict[str, Any]] = {AS_SET: {}}
+    if stage.settings.rehearse.choose == "off" or stage.settings.method != "dtc":
+        return found
+    wanted: dict[str, dict[str, Any]] = {}
+    if stage.way is not None:
+        wanted[f"{FEW} neighbours"] = dict.fromkeys(CLUSTERED, FEW)
+        wanted["no neighbours"] = dict.fromkeys(CLUSTERED, 0)
+    if stage.way not in (None, "none"):
+        wanted["features as they are"] = {"transfer.kind": "none"}
+    wanted["k-means"] = {"method": "kmeans"}
+    return found | {
+        name: changes for name, changes in wanted.items() if not any(stage.asked.said(key) for key in changes)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What came of all rehearsals: of each, with every candidate; and what was observed of its pictures.
+
+    changes: the settings of each candidate. right, pure: by candidate, what was observed in each rehearsal about being
+    right and about being of the kind's majority. why: why there are no rehearsals, where there are none.
+    """
+
+    rehearsed: tuple[Rehearsed, ...] = ()
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {AS_SET: {}})
+    right: Mapping[str, Sequence[Observed]] = field(default_factory=dict)
+    pure: Mapping[str, Sequence[Observed]] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def tried(self) -> list[Tried]:
+        """How the candidates compare."""
+        return compare_candidates(self.rehearsed)
+
+    @property
+    def chosen(self) -> str:
+        """The candidate that the heap is sorted with."""
+        return best_candidate(self.tried)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether what was chosen sorts hidden kinds no better than chance or pixels do."""
+        return is_hopeless(self.rehearsed, self.chosen)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the observations as plain values."""
+        return {
+            "rehearsed": [one.to_dict() for one in self.rehearsed],
+            "tried": [asdict(one) for one in self.tried],
+            "changes": {name: dict(one) for name, one in self.changes.items()},
+            "chosen": self.chosen,
+            "hopeless": why_hopeless(self.rehearsed, self.chosen) if self.hopeless else "",
+            "why": self.why,
+        }
+
+
+def rehearse(stage: Stage, *, kinds: int, pictures: int, ratios: Sequence[float] = ()) -> Rehearsal:
+    """Rehearse a heap of so many kinds and pictures, as often as the settings say and there is time for.
+
+    ratios: by how much the estimate of the number of kinds missed hidden ones; empty where the number is given.
+    """
+    settings = stage.settings
+    groups = [group_of(name) for name in stage.pictures.classes] if settings.count.probe_groups == "apart" else None
+    draws = draw_heaps(
+        stage.labels,
+        range(len(stage.pictures.classes)),
+        number=settings.rehearse.rehearsals,
+        kinds=kinds,
+        pictures=pictures,
+        most=settings.rehearse.pictures,
+        seed=settings.seed,
+        shared=stage.way is not None,
+        groups=groups,
+    )
+    if not draws:
+        return Rehearsal(why=too_few(stage))
+    found = [(tensors, Rehearsed.from_dict(about)) for tensors, about in _files(stage, draws, ratios)]
+    right: dict[str, list[Observed]] = {}
+    pure: dict[str, list[Observed]] = {}
+    for tensors, one in found:
+        for number, candidate in enumerate(one.trials):
+            part = {name: tensors[f"{number}-{name}"].numpy() for name in ("signals", "right", "pure", "kinds")}
+            right.setdefault(candidate, []).append(Observed(part["signals"], part["right"], part["kinds"]))
+            pure.setdefault(candidate, []).append(Observed(part["signals"], part["pure"], part["kinds"]))
+    return Rehearsal(tuple(one for _, one in found), candidates(stage), right, pure)
+
+
+def too_few(stage: Stage) -> str:
+    """Return why these pictures are too few to rehearse with, and what would be needed."""
+    least = FEWEST_HIDDEN + (SPARED if stage.way is not None else 0)
+    return (
+        f"rehearsals need {least} known kinds of at least {FEWEST_EACH} pictures that f has not learnt from, of which "
+        "some can be hidden"
+    )
+
+
+def _files(stage: Stage, draws: Sequence[Draw], ratios: Sequence[float]) -> list[tuple[dict[str, torch.Tensor], Any]]:
+    """Return the contents of the file of each rehearsal, each made if it is not there and there is time for it."""
+    begun = time.monotonic()
+    found: list[tuple[dict[str, torch.Tensor], Any]] = []
+    with stage.progress.step("Rehearsing with hidden known kinds", len(draws)) as bar:
+        for draw in draws:
+            name = names.rehearsal(draw.number)
+            if not stage.run.has(name):
+                minutes = from_writer(lambda: (time.monotonic() - begun) / 60)
+                if minutes > stage.settings.rehearse.minutes:
+                    stage.progress.warn(
+                        f"{len(found)} of {len(draws)} rehearsals were made: they take longer than "
+                        f"rehearse.minutes = {stage.settings.rehearse.minutes:g}."
+                    )
+                    break
+                ratio = ratios[draw.number % len(ratios)] if ratios else 1.0
+                stage.run.put(name, _kept(stage, draw, max(2, round(len(draw.hidden) * ratio))))
+                stage.run.sync()
+            found.append(from_bytes(stage.run.get(name), str(stage.run.path / name)))
+            bar.advance()
+    return found
+
+
+def _kept(stage: Stage, draw: Draw, asked: int) -> bytes:
+    """Return what came of a rehearsal as a file, from the cache if an equal one was made before."""
+    left_out = {"kinds", "rehearse", "images"}
+    about = {
+        "features": [pixel_digest(rows) for rows in stage.rows.rows],
+        "labels": pixel_digest(stage.labels),
+        "names": list(stage.pictures.classes),
+        "items": pixel_digest(draw.items),
+        "asked": asked,
+        "way": stage.way,
+        "candidates": candidates(stage),
+        "settings": {k: v for k, v in stage.settings.model_dump(mode="json").items() if k not in left_out},
+        "network": None if stage.way is not None else digest(stage.run.get(names.NETWORK)),
+        "code": [code_of_package(), np.__version__, torch.__version__],
+    }
+    cache = stage.cache if stage.accelerator.num_processes == 1 else Cache()  # several train together
+    return cache.value("rehearsal", about, lambda: _made(stage, draw, asked))
+
+
+def _made(stage: Stage, draw: Draw, asked: int) -> bytes:
+    """Sort the pictures of a rehearsal with each candidate, and return what came of it as a file."""
+    truth, hidden = stage.labels[draw.items], stage.pictures.select(draw.items)
+    tensors: dict[str, torch.Tensor] = {}
+    trials: dict[str, Trial] = {}
+    chance = 0.0
+    transferred: dict[str, tuple[Features, Features]] = {}  # by the way of transfer
+    for number, (name, changes) in enumerate(candidates(stage).items()):
+        settings = stage.settings.with_changes(changes)
+        problem = _problem(stage, draw, hidden, settings, asked, transferred)
+        labels = METHODS[settings.method].run(problem).assignment.labels
+        scores = score(labels, truth)
+        trials[name] = Trial(scores.acc, scores.nmi_geometric)
+        if name == AS_SET:
+            chance = _chance(labels, truth, settings.seed)
+        tensors |= {
+            f"{number}-signals": torch.from_numpy(signals(labels, problem.features, seed=settings.seed)),
+            f"{number}-right": torch.from_numpy(is_right(labels, truth)),
+            f"{number}-pure": torch.from_numpy(is_pure(labels, truth)),
+            f"{number}-kinds": torch.from_numpy(labels),
+        }
+    pixels = None if hidden.is_embedding else _acc_of_pixels(hidden, truth, asked, stage.settings.seed)
+    told = Rehearsed(
+        hidden=tuple(stage.pictures.classes[kind] for kind in draw.hidden),
+        asked=asked,
+        pictures=len(draw.items),
+        chance=chance,
+        pixels=pixels,
+        trials=trials,
+    )
+    return to_bytes(tensors, told.to_dict())
+
+
+def _problem(
+    stage: Stage,
+    draw: Draw,
+    hidden: ImageSet,
+    settings: CoreSettings,
+    kinds: int,
+    transferred: dict[str, tuple[Features, Features]],
+) -> Problem:
+    """Return the hidden pictures as a problem for a method, with f and a transfer that have not seen them.
+
+    transferred: features of the hidden and of the other pictures, by the way of transfer, added where they are missing.
+    """
+    network, known, features = stage.network, stage.pictures, stage.rows.rows[0][draw.items]
+    if stage.way is not None:
+        taught = np.flatnonzero(~np.isin(stage.labels, draw.hidden))
+        way = "none" if settings.transfer.kind == "none" else stage.way
+        if way not in transferred:
+            how = settings.with_changes({f"transfer.{key}": value for key, value in only(way).items()})
+            rest = stage.rows.of(taught)
+            transfer = from_writer(lambda: rest.learn(stage.labels[taught], how, Cache()))
+            transferred[way] = stage.rows.of(draw.items).transferred(transfer), rest.transferred(transfer)
+        features, others = transferred[way]
+        known, hidden = as_embeddings(known.select(taught), others), as_embeddings(hidden, features)
+        network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
+        settings = settings.with_changes({"tune": "none"})
+    return Problem(
+        network,
+        known,
+        settings,
+        unsorted=replace(hidden, labels=None, classes=()),
+        kinds=kinds,
+        features=features,
+        accelerator=stage.accelerator,
+    )
+
+
+def is_right(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each picture is in the kind that stands for its true one under the best matching, bool (N,)."""
+    stands_for = matching(labels, truth)
+    right: NDArray[np.bool_] = np.array([stands_for.get(int(label), -1) for label in labels]) == truth
+    return right
+
+
+def is_pure(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each picture is of the true kind that most pictures of its kind are of, bool (N,)."""
+    table = np.zeros((int(labels.max()) + 1, int(truth.max()) + 1), dtype=np.int64)
+    np.add.at(table, (labels, truth), 1)
+    pure: NDArray[np.bool_] = table.argmax(axis=1)[labels] == truth
+    return pure
+
+
+def _chance(labels: NDArray[np.int64], truth: NDArray[np.int64], seed: int) -> float:
+    """Return the mean ACC of the same kinds in random orders."""
+    orders = (generator(seed, "chance", number).permutation(labels) for number in range(PERMUTED))
+    return float(np.mean([clustering_accuracy(order, truth) for order in orders]))
+
+
+def _acc_of_pixels(images: ImageSet, truth: NDArray[np.int64], kinds: int, seed: int) -> float:
+    """Return the ACC of k-means on the pixels, of pictures made small."""
+    return clustering_accuracy(kmeans(small_pixels(images), kinds, seed=seed, restarts=3).labels, truth)
+
+
+def small_pixels(images: ImageSet) -> Features:
+    """Return the pixels of pictures brought to at most 16 x 16, a row each, float32 (N, C x s x s)."""
+    side = min(SIDE, images.size)
+    rows = [
+        F.adaptive_avg_pool2d(as_input(images.pixels[some], torch.device("cpu")), side).flatten(1).numpy()
+        for some in row_blocks(len(images), images.channels * images.size**2)
+    ]
+    return np.concatenate(rows)

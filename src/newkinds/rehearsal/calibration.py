@@ -1,0 +1,138 @@
+"""What a probability means: how often pictures that were sorted as surely as this one were right, in rehearsals.
+
+A logistic regression from what can be seen of a picture (`signals`) to whether it is right. It begins from what was
+found on other data sets, and rehearsals move it: with many hidden kinds they decide, with few it stays nearer to where
+it began, and with none it is there. Pictures of one kind are right or wrong together, so a kind counts as a few
+observations, however many pictures it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from newkinds.rehearsal.signals import NAMES
+
+EACH_KIND = 5.0  # observations that the pictures of a kind count as, at most
+STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
+FREEDOM = (
+    0.25  # of that for the intercept: how hard pictures are differs more between data sets than what gives it away
+)
+BINS = 10  # of the reliability diagram
+LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Pictures that were sorted and whose truth is known. x: signals, float64 (n, 6). yes: bool (n,). kinds: (n,)."""
+
+    x: NDArray[np.float64]
+    yes: NDArray[np.bool_]
+    kinds: NDArray[np.int64]
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """For how much of an observation each picture counts, float64 (n,)."""
+        sizes = np.bincount(self.kinds)
+        weights: NDArray[np.float64] = np.minimum(1.0, EACH_KIND / sizes[self.kinds])
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A logistic regression. centre, scale: float64 (6,), of the signals. coefficients: (7,), the intercept first."""
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+
+    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of each picture with these signals (N, 6), float64 (N,)."""
+        found: NDArray[np.float64] = np.clip(expit(self._design(x) @ self.coefficients), LEAST, MOST)
+        return found
+
+    def after(self, observed: Sequence[Observed], strength: float = STRENGTH) -> Calibration:
+        """Return the regression after rehearsals, which begins from this one. strength: of the beginning."""
+        if not observed:
+            return self
+        x = np.concatenate([self._design(one.x) for one in observed])
+        yes = np.concatenate([one.yes for one in observed]).astype(np.float64)
+        weights = np.concatenate([one.weights for one in observed])
+        held = strength * np.array([FREEDOM, *np.ones(len(NAMES))])
+        return Calibration(self.centre, self.scale, _newton(x, yes, weights, self.coefficients, held))
+
+    def _design(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.concatenate([np.ones((len(x), 1)), (x - self.centre) / self.scale], axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers by name."""
+        return {name: value.tolist() for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+        """Take back what `to_dict` gave."""
+        return cls(**{name: np.array(values[name], dtype=np.float64) for name in ("centre", "scale", "coefficients")})
+
+
+def _newton(
+    x: NDArray[np.float64],
+    yes: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    start: NDArray[np.float64],
+    held: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Minimise the weighted cross-entropy plus held/2 x the squared distance from the start; it is convex."""
+
+    def loss(b: NDArray[np.float64]) -> float:
+        t = x @ b
+        return float(weights @ (np.logaddexp(0, t) - yes * t) + held @ np.square(b - start) / 2)
+
+    b = start
+    for _ in range(50):
+        p = expit(x @ b)
+        slope = x.T @ (weights * (p - yes)) + held * (b - start)
+        curvature = (x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(held)
+        step, size = np.linalg.solve(curvature, slope), 1.0
+        while size > 1e-6 and loss(b - size * step) > loss(b):
+            size /= 2
+        b = b - size * step
+        if np.abs(step).max() < 1e-9:
+            break
+    return b
+
+
+@cache
+def beginning(of: str) -> Calibration:
+    """Return what was found on other data sets about being "right", or of the kind's majority ("pure")."""
+    kept = json.loads(resources.files("newkinds.rehearsal").joinpath("beginning.json").read_text(encoding="utf-8"))
+    return Calibration.from_dict(kept[of])
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Pictures of about one probability: how many, the mean probability, and the share that was right."""
+
+    pictures: int
+    said: float
+    right: float
+
+
+def reliability(said: NDArray[np.float64], right: NDArray[np.bool_], bins: int = BINS) -> tuple[Bin, ...]:
+    """Return bins of equally many pictures, by rising probability."""
+    order = np.argsort(said, kind="stable")
+    parts = [part for part in np.array_split(order, bins) if len(part)]
+    return tuple(Bin(len(part), float(said[part].mean()), float(right[part].mean())) for part in parts)
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error: the mean difference between what is said and what is right."""
+    pictures = sum(one.pictures for one in bins)
+    return sum(one.pictures * abs(one.said - one.right) for one in bins) / pictures

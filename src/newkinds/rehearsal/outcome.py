@@ -1,0 +1,117 @@
+"""What rehearsals showed: how well hidden kinds were sorted, which settings did best, and whether to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+AS_SET = "as set"  # the candidate without changes
+CLEARLY = 0.9  # how sure it has to be that a candidate is better, one-sided
+LEAST_GAIN = 0.01  # in ACC, and by how much
+ABOVE_CHANCE = 0.1  # of the way from chance to 1: what stays below it is hopeless
+GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do as well
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well a candidate sorted the pictures of one rehearsal."""
+
+    acc: float
+    nmi: float
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """One rehearsal.
+
+    hidden: the names of the kinds. asked: into how many kinds its pictures were sorted. chance: the ACC of kinds drawn
+    at random. pixels: that of k-means on the pixels, None for embeddings. trials: by candidate.
+    """
+
+    hidden: tuple[str, ...]
+    asked: int
+    pictures: int
+    chance: float
+    pixels: float | None
+    trials: Mapping[str, Trial]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Rehearsed:
+        """Take back what `to_dict` gave."""
+        trials = {name: Trial(**one) for name, one in values["trials"].items()}
+        return cls(**{**values, "hidden": tuple(values["hidden"]), "trials": trials})
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate: its mean ACC over the rehearsals, and by how much it is better than what was set, with its error."""
+
+    name: str
+    acc: float
+    gain: float
+    gain_error: float | None
+
+    @property
+    def clearly_better(self) -> bool:
+        """Whether the gain is large enough and not likely to be chance."""
+        return self.gain_error is not None and self.gain > max(LEAST_GAIN, self.gain_error)
+
+
+def compare_candidates(rehearsed: Sequence[Rehearsed]) -> list[Tried]:
+    """Return how candidates compare, what was set first. The error is the half-width of a one-sided interval."""
+    found = []
+    for name in rehearsed[0].trials if rehearsed else ():
+        some = [one for one in rehearsed if name in one.trials]
+        gains = np.array([one.trials[name].acc - one.trials[AS_SET].acc for one in some])
+        error = None
+        if len(gains) > 1:
+            error = float(student.ppf(CLEARLY, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains)))
+        found.append(Tried(name, float(np.mean([one.trials[name].acc for one in some])), float(gains.mean()), error))
+    return found
+
+
+def best_candidate(tried: Sequence[Tried]) -> str:
+    """Return the best of those that are clearly better than what was set, or that."""
+    better = [one for one in tried if one.name != AS_SET and one.clearly_better]
+    return max(better, key=lambda one: one.acc).name if better else AS_SET
+
+
+def is_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> bool:
+    """Return whether hidden kinds were sorted hardly better than by chance, or badly and no better than by pixels."""
+    if not rehearsed:
+        return False
+    acc = float(np.mean([one.trials[candidate].acc for one in rehearsed]))
+    chance = float(np.mean([one.chance for one in rehearsed]))
+    pixels = float(np.mean([one.pixels or 0.0 for one in rehearsed]))
+    return acc < chance + ABOVE_CHANCE * (1 - chance) or (acc <= pixels and acc < GOOD)
+
+
+def why_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> str:
+    """Return why it is not worth going on, as a sentence."""
+    acc = float(np.mean([one.trials[candidate].acc for one in rehearsed]))
+    chance = float(np.mean([one.chance for one in rehearsed]))
+    pixels = [one.pixels for one in rehearsed if one.pixels is not None]
+    rival = f"chance gives {chance:.0%}"
+    if pixels and np.mean(pixels) >= chance:
+        rival = f"k-means on their pixels gives {np.mean(pixels):.0%}"
+    return (
+        f"Rehearsals say that this would not work: with known kinds hidden, {acc:.0%} of their pictures were sorted "
+        f"right, and {rival}."
+    )
+
+
+def choice_in_words(tried: Sequence[Tried], chosen: str) -> str:
+    """Return what was chosen in place of what was set, and why."""
+    best = next(one for one in tried if one.name == chosen)
+    return (
+        f"Chosen by rehearsals: {chosen}, {best.acc:.1%} of hidden pictures right instead of {tried[0].acc:.1%} with "
+        "the settings as they were."
+    )

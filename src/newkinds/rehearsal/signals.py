@@ -1,0 +1,54 @@
+"""What can be seen of how surely pictures were sorted, without labels: the same of a rehearsal and of the real heap.
+
+Of each picture, and on average over its kind:
+
+- neighbours: the share of the pictures most like it that are in the same kind;
+- stability: how often k-means, begun elsewhere, puts it into the same kind.
+
+And of its kind: how far its size is above or below the mean, since kinds that were thrown together or cut in two are.
+The method's own probabilities are not among them: their scale depends on the method, its settings and the features.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.clustering import kmeans
+from newkinds.clustering.neighbours import directions_float32, nearest_by_direction
+from newkinds.equations import matching
+
+NAMES = ("neighbours", "stability", "kind's neighbours", "kind's stability", "kind too large", "kind too small")
+NEIGHBOURS = 10  # the pictures that are most like one
+RUNS = 5  # of k-means
+
+
+def signals(labels: NDArray[np.int64], features: NDArray[Any], *, seed: int = 0) -> NDArray[np.float64]:
+    """Return the signals of pictures that were sorted, float64 (N, 6), a column for each of NAMES.
+
+    labels: the kind of each, int64 (N,). features: float (N, d), which the sorting began from.
+    """
+    turned = directions_float32(features)
+    near = nearest_by_direction(turned, NEIGHBOURS + 1)[:, 1:]
+    like = (labels[near] == labels[:, None]).mean(axis=1) if near.shape[1] else np.ones(len(labels))
+    each = np.stack([like, _stability(turned, labels, seed)], axis=1)
+    sizes = np.bincount(labels)
+    of_kinds = np.stack([np.bincount(labels, column) for column in each.T], axis=1) / np.maximum(sizes, 1)[:, None]
+    larger = np.log(np.maximum(sizes, 1) * np.count_nonzero(sizes) / len(labels))
+    unusual = np.stack([np.maximum(larger, 0), np.maximum(-larger, 0)], axis=1)
+    return np.concatenate([each, of_kinds[labels], unusual[labels]], axis=1)
+
+
+def _stability(turned: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+    """Return the share of runs of k-means that agree about each picture, their clusters matched with the kinds."""
+    kinds = len(np.unique(labels))
+    agree = np.zeros(len(labels))
+    for number in range(RUNS):
+        found = kmeans(turned, kinds, seed=seed + number, restarts=1).labels
+        stands_for = matching(found, labels)
+        named = np.full(kinds, -1, dtype=np.int64)
+        named[list(stands_for)] = list(stands_for.values())
+        agree += named[found] == labels
+    return agree / RUNS

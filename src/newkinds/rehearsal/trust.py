@@ -1,0 +1,129 @@
+"""How far to trust an answer: what to expect of the heap, from what is seen of it and what rehearsals taught."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from newkinds.rehearsal.calibration import Calibration, Observed, beginning, calibration_error, reliability
+from newkinds.rehearsal.outcome import Trial
+
+COVERAGE = 0.8  # of the ranges that are said
+USUAL_ERROR, USUAL_WEIGHT = 0.06, 3.0  # of what was expected on other data sets, and how many rehearsals that counts as
+BY_ACC = 0.6  # what a point of ACC is in NMI, where rehearsals and heap differ
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What to expect of an answer.
+
+    acc: the share of pictures that are probably right; low, high: a range that should hold the true share with
+    probability COVERAGE. nmi: likewise, None without rehearsals. purity: of each kind, the share of its pictures that
+    are probably of one true kind, None for an empty one. rehearsals, hidden: how many there were, and how many kinds
+    each hid. rehearsed: the lowest and the highest share that was right in one, None without any. error: the expected
+    calibration error of rehearsals, each judged by the others. bins: of their reliability diagram, (pictures, said,
+    right) each. why: why there were no rehearsals. remarks: what else to know.
+    """
+
+    acc: float
+    low: float
+    high: float
+    nmi: float | None
+    purity: tuple[float | None, ...]
+    rehearsals: int
+    hidden: int
+    rehearsed: tuple[float, float] | None
+    error: float | None
+    bins: tuple[tuple[int, float, float], ...]
+    why: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Trust:
+        """Take back what `to_dict` gave."""
+        kept = {**values, "bins": tuple((n, said, right) for n, said, right in values["bins"])}
+        if kept["rehearsed"] is not None:
+            kept["rehearsed"] = tuple(kept["rehearsed"])
+        return cls(**{**kept, "purity": tuple(kept["purity"]), "remarks": tuple(kept["remarks"])})
+
+    def in_words(self) -> str:
+        """Return what to expect, and why, as one or two sentences."""
+        expected = (
+            f"About {self.acc:.0%} of the pictures are probably sorted right ({self.low:.0%} to {self.high:.0%})."
+        )
+        if self.rehearsed is None:
+            return f"{expected} That is from other data sets: {self.why}."
+        low, high = (f"{share:.0%}" for share in self.rehearsed)
+        between = f"{low} to {high}" if low != high else low
+        times = "one rehearsal" if self.rehearsals == 1 else f"{self.rehearsals} rehearsals"
+        return f"{expected} In {times} with {self.hidden} of your own kinds hidden, {between} were."
+
+
+def judge(
+    x: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    kinds: int,
+    right: Sequence[Observed],
+    pure: Sequence[Observed],
+    trials: Sequence[Trial],
+    *,
+    hidden: int = 0,
+    why: str = "",
+    remarks: Sequence[str] = (),
+) -> tuple[Trust, NDArray[np.float64]]:
+    """Return what to expect of pictures with these signals (N, 6) in these kinds (N,), and how probably each is right.
+
+    right, pure, trials: of each rehearsal, as the heap was sorted; whether pictures were right, or of their kind's
+    majority. kinds: how many there are, empty ones included. hidden: kinds in a rehearsal. why: there were none.
+    """
+    probability = beginning("right").after(right)(x)
+    purity = beginning("pure").after(pure)(x)
+    sizes = np.bincount(labels, minlength=kinds)
+    shares = np.bincount(labels, purity, minlength=kinds) / np.maximum(sizes, 1)
+    acc, wide = float(probability.mean()), _half_width(right)
+    said = [calibration(one.x) for calibration, one in zip(_by_the_others(right), right, strict=True)]
+    nmi, bins = None, reliability(np.zeros(0), np.zeros(0, dtype=np.bool_))
+    if right:
+        far = acc - float(np.mean([one.acc for one in trials]))
+        nmi = float(np.clip(np.mean([one.nmi for one in trials]) + BY_ACC * far, 0, 1))
+        bins = reliability(np.concatenate(said), np.concatenate([one.yes for one in right]))
+    trust = Trust(
+        acc=acc,
+        low=max(0.0, acc - wide),
+        high=min(1.0, acc + wide),
+        nmi=nmi,
+        purity=tuple(float(share) if size else None for share, size in zip(shares, sizes, strict=True)),
+        rehearsals=len(right),
+        hidden=hidden,
+        rehearsed=(min(one.acc for one in trials), max(one.acc for one in trials)) if trials else None,
+        error=calibration_error(bins) if bins else None,
+        bins=tuple((one.pictures, one.said, one.right) for one in bins),
+        why=why,
+        remarks=tuple(remarks),
+    )
+    return trust, probability
+
+
+def _by_the_others(observed: Sequence[Observed]) -> list[Calibration]:
+    """Return for each rehearsal the calibration that the others teach."""
+    return [beginning("right").after([*observed[:i], *observed[i + 1 :]]) for i in range(len(observed))]
+
+
+def _half_width(observed: Sequence[Observed]) -> float:
+    """Return the half-width of the range of ACC: from how well each rehearsal is foretold by the others.
+
+    With few of them, it is rather how well other data sets were foretold.
+    """
+    missed = [c(one.x).mean() - one.yes.mean() for c, one in zip(_by_the_others(observed), observed, strict=True)]
+    freedom = len(missed) + USUAL_WEIGHT
+    variance = (np.square(missed).sum() + USUAL_WEIGHT * USUAL_ERROR**2) / freedom
+    return float(student.ppf((1 + COVERAGE) / 2, freedom) * np.sqrt(variance))
