@@ -14,6 +14,7 @@ from newkinds.cache import Cache
 from newkinds.count import count_kinds, in_words, probe_kinds
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, UsageError
+from newkinds.evaluation.coverage import coverage
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply, extract_features
 from newkinds.files import digest
@@ -81,7 +82,7 @@ class Pipeline:
         self.unsorted = unsorted
         self.progress = progress
         self.cache = cache or Cache()
-        self.truth = None if truth is None else read_truth(truth, unsorted)
+        self.truth = None if truth is None else read_truth(truth, unsorted, progress)
         self.weights = pretrained_network(settings, known, weights, foreign)
         self._told = told_by(weights)
         self.accelerator = make_accelerator(device)
@@ -306,7 +307,7 @@ class Pipeline:
             unsorted=unsorted,
             kinds=kinds,
             features=features,
-            truth=None if self.truth is None else as_numbers(self.truth),
+            truth=as_numbers(self.truth) if self.truth is not None and coverage(self.truth).enough else None,
             accelerator=self.accelerator,
             checkpoints=checkpoints,
             log=self.run.log,
