@@ -94,7 +94,7 @@ def test_rows_that_name_no_picture_are_told(tmp_path: Path) -> None:
     file, progress = written(tmp_path, "path,kind\ncat/1.png,cat\nx.png,dog\ny.png,dog\n"), Warnings()
     assert read_truth(file, pictures(), progress) == ("cat", "", "", "")
     (told,) = progress.texts
-    assert "2 of the 3 paths" in told
+    assert "2 of 3," in told
     assert "4 pictures" in told
     assert "'x.png'" in told
     silent = Warnings()

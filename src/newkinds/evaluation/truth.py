@@ -65,7 +65,7 @@ def _from_table(path: Path, images: ImageSet, progress: Progress) -> tuple[str, 
         )
     if others:
         progress.warn(
-            f"{len(others)} of the {len(kinds)} paths in {path} are not among the {len(images)} pictures and are left "
-            f"out, such as {others[0]!r}."
+            f"Paths in {path} that name none of the {len(images)} pictures are left out: {len(others)} of "
+            f"{len(kinds)}, such as {others[0]!r}."
         )
     return truth

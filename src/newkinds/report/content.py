@@ -203,9 +203,7 @@ def _frames_json(journey: Journey | None) -> dict[str, Any] | None:
 
 def _scores(scores: dict[str, float] | None, covered: Coverage | None) -> list[Score]:
     """Return the scores as shown; those of a part of the pictures say so in their labels."""
-    part = ""
-    if covered is not None and not covered.complete:
-        part = f" on {text.whole(covered.pictures)} of {text.whole(covered.of)}"
+    part = "" if covered is None or covered.complete else f" on {text.whole(covered.pictures)}"
     shown = []
     for key in sorted(scores or {}, key=lambda k: list(SCORES).index(k) if k in SCORES else len(SCORES)):
         label, share, hint = SCORES.get(key, (text.visible(key).replace("_", " "), False, ""))
