@@ -300,7 +300,7 @@ def test_too_few_with_a_truth_give_no_percentage(make_data: Any, tmp_path: Path)
     assert "wrong" not in {attributes.get("id") for _, attributes in reader.tags}
     assert "acc" not in payload["charts"]  # the log has it, from another truth
     cards = re.findall(r'<span class="truth"><bdi>(.*?)</bdi> (.*?)</span>', page)
-    assert cards == [("class 0", "1"), ("not said", "14"), ("class 1", "1"), ("not said", "14")]
+    assert cards == [("class 0", "×1"), ("not said", "×14"), ("class 1", "×1"), ("not said", "×14")]
 
 
 def test_the_nearest_known_kind_is_named(make_data: Any, tmp_path: Path) -> None:
