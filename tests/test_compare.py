@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import newkinds as nk
+from newkinds.cli.show import show_comparison
 from newkinds.compare import COST, compare
 from newkinds.configure import Settings
 from newkinds.errors import NewkindsError, RunError, UsageError
@@ -100,6 +101,49 @@ def test_again_nothing_is_repeated_and_more_can_be_added(
     compare(*sets, out=made.path, methods=methods, seeds=2, truth="folders", settings=FAST)
     assert asked[-1].name == "lsc-1"
     assert json.loads((made.path / "lsc-1" / COST).read_text())["seconds"] is None
+
+
+# A truth about a part of the pictures
+
+
+def scored_on(made: nk.Comparison, sets: tuple[Path, Path], folder: Path, rows: slice, seeds: int = 2) -> nk.Comparison:
+    """Compare again in another folder, with the truth about some of the pictures."""
+    names = nk.load(made.path / "kmeans-0").names[rows]
+    file = folder / "truth.csv"
+    kinds = np.load(sets[1])["labels"][rows]
+    file.write_text("path,kind\n" + "".join(f"{name},{kind}\n" for name, kind in zip(names, kinds, strict=True)))
+    return compare(*sets, out=folder / "run", methods=["kmeans", "lsc"], seeds=seeds, truth=file, settings=FAST)
+
+
+def test_scores_of_a_part_are_said_to_be(made: nk.Comparison, sets: tuple[Path, Path], tmp_path: Path) -> None:
+    assert made.remark == ""
+    assert [(row["n"], row["of"]) for row in made.methods] == [(48, 48)] * 3
+    found = scored_on(made, sets, tmp_path, slice(40))
+    assert found.remark.startswith("Scored on 40 of 48 pictures: the others have no truth.")
+    assert [(row["n"], row["of"]) for row in found.methods] == [(40, 48)] * 2
+    assert found.methods[0]["acc"] > 0.9
+    assert json.loads((found.path / "table.json").read_text())["remark"] == found.remark
+    section = found.page.read_text().partition('id="methods"')[2].partition('id="map"')[0]
+    assert found.remark in section
+    # Seeds that are added with another truth, which is complete: there is no mean of both, and no row to compare.
+    more = compare(*sets, out=found.path, methods=["kmeans"], seeds=3, truth="folders", settings=FAST)
+    assert (more.methods[0]["acc"], more.methods[0]["n"], more.methods[0]["kinds"]) == (None, None, 3)
+    assert "kmeans: 40 of 48 pictures or 48 of 48 pictures" in more.remark
+
+
+def test_too_few_have_no_scores_in_the_table(
+    made: nk.Comparison, sets: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = scored_on(made, sets, tmp_path, slice(15, 17), seeds=1)
+    assert {row[key] for row in found.methods for key in ("acc", "nmi_geometric", "ari")} == {None}
+    assert found.remark == "2 of 48 pictures have a truth, too few for scores: at least 30 are needed."
+    show_comparison(found)
+    printed = capsys.readouterr().out
+    assert found.remark in " ".join(printed.split())
+    assert "ACC" not in printed
+    section = found.page.read_text().partition('id="methods"')[2].partition('id="map"')[0]
+    assert found.remark in section
+    assert "ACC" not in section
 
 
 # What is learnt from the known kinds

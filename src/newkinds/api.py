@@ -239,6 +239,8 @@ def evaluate(
 ) -> tuple[Scores, Scores]:
     """Score a finished run against the truth and keep the scores in it.
 
+    The truth may be known of a part of the pictures: those are scored, and where they are too few, there is no score.
+
     Args:
         run: the run folder.
         images: the run's unsorted pictures, where they have moved or were given in memory.
@@ -247,8 +249,8 @@ def evaluate(
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
-    folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress), images)))
+    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 
 
 def report(

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -19,6 +19,7 @@ import numpy as np
 from newkinds import api
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
+from newkinds.evaluation.coverage import coverage
 from newkinds.files import write_atomic
 from newkinds.images import Source, check_places
 from newkinds.memory import PeakMemory
@@ -38,6 +39,7 @@ from newkinds.settings import CoreSettings
 ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
 F = "f"  # the folder of the network that all methods share
 SCORES = ("acc", "nmi_geometric", "ari")
+Truth = tuple[str, ...] | None  # of the pictures of a run, if it was scored
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,19 @@ class Comparison:
     """The result of a comparison.
 
     path: the folder. methods: a row for each, with the mean and the standard deviation over the seeds of every score
-    (where the truth is known), of the number of kinds, of seconds and of megabytes. agreement: how far two methods
-    agree, the share of pictures that both put into the same kinds, matched one to one; mean over the seeds, (M, M).
-    learnt: f and the auxiliary networks, which are trained once for all methods and seeds, with the seconds that each
-    took; None where training was interrupted, and so not timed.
+    (where the truth is known), of the number of kinds, of seconds and of megabytes; n, of: how many pictures it was
+    scored on, and how many there are. A method whose runs were scored against different truths has none of these.
+    agreement: how far two methods agree, the share of pictures that both put into the same kinds, matched one to one;
+    mean over the seeds, (M, M). learnt: f and the auxiliary networks, which are trained once for all methods and seeds,
+    with the seconds that each took; None where training was interrupted, and so not timed. remark: on which pictures
+    the methods were scored, where that is not all of them, or why they have no scores.
     """
 
     path: Path
     methods: tuple[dict[str, Any], ...]
     agreement: tuple[tuple[float, ...], ...]
     learnt: dict[str, float | None]
+    remark: str = ""
 
     @property
     def page(self) -> Path:
@@ -142,7 +147,7 @@ def compare(
                 progress.warn(text)
         told.update(warnings)
     found = _table(folder, methods, seeds)
-    values = {"methods": found.methods, "agreement": found.agreement, "learnt": found.learnt}
+    values = {"methods": found.methods, "agreement": found.agreement, "learnt": found.learnt, "remark": found.remark}
     write_atomic(folder / TABLE, (json.dumps(values, indent=2) + "\n").encode())
     write_atomic(folder / "table.csv", found.table())
     shown = RunFolder.open(folder / f"{DEFAULT if DEFAULT in methods else methods[0]}-0")
@@ -234,6 +239,7 @@ def _auxiliaries(methods: Sequence[str]) -> list[str]:
 def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
     """Read the runs and tabulate them."""
     labels: dict[str, list[Any]] = {}
+    truths: dict[str, set[Truth]] = {name: set() for name in methods}
     rows = []
     for name in methods:
         values: dict[str, list[float]] = {}
@@ -244,19 +250,41 @@ def _table(folder: Path, methods: Sequence[str], seeds: int) -> Comparison:
             labels[name].append(found.labels)
             cost = json.loads((run.path / COST).read_text())
             known = {"kinds": found.n_kinds, **{key: value for key, value in cost.items() if value is not None}}
-            if (scored := read_scores(run)) is not None:
+            scored = read_scores(run)
+            truths[name].add(None if scored is None else scored[2])
+            if scored is not None and scored[0].coverage.enough:
                 scores = scored[0].to_dict()
                 known |= {key: scores[key] for key in SCORES}
             for key, value in known.items():
                 values.setdefault(key, []).append(float(value))
-        rows.append({"method": name, "line": METHODS[name].line, **_summary(values)})
+        if len(truths[name]) > 1:  # scores against different truths have no mean
+            values = {key: some for key, some in values.items() if key not in SCORES}
+        rows.append({"method": name, "line": METHODS[name].line, **_summary(values), **_counts(truths[name])})
     agreement = tuple(tuple(_agreement(labels[x], labels[y]) for y in methods) for x in methods)
     learnt = {
         name: json.loads((folder / name / COST).read_text())["seconds"]
         for name in (F, *_auxiliaries(methods))
         if (folder / name / COST).exists()
     }
-    return Comparison(folder, tuple(rows), agreement, learnt)
+    return Comparison(folder, tuple(rows), agreement, learnt, _remark(truths))
+
+
+def _counts(truths: set[Truth]) -> dict[str, int | None]:
+    """Return how many pictures the runs of a method were scored on, and of how many, if all had the same truth."""
+    (truth,) = truths if len(truths) == 1 else (None,)
+    covered = None if truth is None else coverage(truth)
+    return {"n": None if covered is None else covered.pictures, "of": None if covered is None else covered.of}
+
+
+def _remark(truths: Mapping[str, set[Truth]]) -> str:
+    """Return on which pictures the methods were scored, if not on all, or that they had different truths."""
+    different = set().union(*truths.values())
+    if len(different) == 1:
+        truth = different.pop()
+        return "" if truth is None else coverage(truth).in_words()
+    parts = {truth: "no truth" if truth is None else coverage(truth).part for truth in different}
+    each = "; ".join(f"{name}: {' or '.join(sorted(parts[truth] for truth in own))}" for name, own in truths.items())
+    return f"The runs were not scored against the same truth, so do not compare their scores ({each})."
 
 
 def _agreement(first: list[Any], second: list[Any]) -> float:

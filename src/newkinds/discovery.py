@@ -26,10 +26,10 @@ class Discovery:
 
     path: the run folder. assignment: the answer, of which names, columns, labels, kinds, probabilities and n_kinds are
     shown here, too. scores, kmeans_scores: where the truth is known, those of the kinds and those of k-means on the
-    features that discovery started from. count: how the number of kinds was estimated, if it was. choice: which epoch's
-    state was kept, "last" or "best", and why. known_quality: how well the known kinds are told apart, where the run
-    says so. network: code of the user's that the run's network is, `module:function`,
-    which `predict` may build again because the user has named it.
+    features that discovery started from, with the number of pictures that have a truth. count: how the number of kinds
+    was estimated, if it was. choice: which epoch's state was kept, "last" or "best", and why. known_quality: how well
+    the known kinds are told apart, where the run says so. network: code of the user's that the run's network is,
+    `module:function`, which `predict` may build again because the user has named it.
     """
 
     path: Path
@@ -102,8 +102,16 @@ class Discovery:
         return predict_images(run, images, among=among, network=self.network, data=data, device=device, progress=say)
 
     def __repr__(self) -> str:
-        acc = "" if self.scores is None else f", ACC {self.scores.acc:.3f}"
-        return f"<Discovery in {self.path}: {self.assignment.summary()}{acc}>"
+        return f"<Discovery in {self.path}: {self.assignment.summary()}{self._scored()}>"
+
+    def _scored(self) -> str:
+        """Return ACC, and of which pictures where that is not all of them."""
+        if self.scores is None:
+            return ""
+        acc = "no ACC" if self.scores.acc is None else f"ACC {self.scores.acc:.3f}"
+        covered = self.scores.coverage
+        part = "" if covered.complete else f" ({covered.part} with a truth)"
+        return f", {acc}{part}"
 
     def _repr_html_(self) -> str:
         """Return the first rows as a table, for notebooks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from newkinds.errors import UsageError
-from newkinds.evaluation.scores import score
+from newkinds.evaluation.scores import Scores, score
 
 
 def test_hand_case() -> None:
@@ -43,9 +44,44 @@ def test_error_in_k(kinds: list[int], n_found: int, error: int) -> None:
 
 
 def test_pictures_without_truth_are_left_out() -> None:
-    found = score([0, 5, 0, 1, 6], ["a", "", "a", "b", ""])
-    assert found == score([0, 0, 1], ["a", "a", "b"])
-    assert found.n == 3
+    kinds, truth = [0, 0, 1, 1] * 10, ["a", "a", "b", "a"] * 10
+    part = score([*kinds, 7, 0, 8], [*truth, "", "", ""])
+    whole = score(kinds, truth)
+    assert (part.acc, part.nmi_geometric, part.nmi_arithmetic, part.ari) == (
+        whole.acc, whole.nmi_geometric, whole.nmi_arithmetic, whole.ari,
+    )  # fmt: skip
+    assert (part.n, part.of) == (40, 43)
+    assert (whole.n, whole.of) == (40, 40)
+    # Kinds are counted on all pictures; how many true ones there are, and so the error, is not known.
+    assert (part.n_found, part.n_true, part.error_in_k) == (4, 2, None)
+
+
+def test_a_kind_without_a_picture_that_has_a_truth_is_no_error() -> None:
+    kinds, truth = [*[0] * 20, *[1] * 20, *[2] * 20], [*["a"] * 20, *["b"] * 20, *[""] * 20]
+    found = score(kinds, truth)
+    assert (found.acc, found.n_found, found.n_true) == (1, 3, 2)
+
+
+def test_too_few_have_no_scores() -> None:
+    kinds, truth = [0, 1] * 180, ["a", "b", *[""] * 358]
+    found = score(kinds, truth)
+    assert (found.acc, found.nmi_geometric, found.nmi_arithmetic, found.ari, found.error_in_k) == (None,) * 5
+    assert (found.n, found.of, found.n_true) == (2, 360, 2)
+    assert not found.coverage.enough
+    kept = json.loads(json.dumps(found.to_dict()))
+    assert kept["acc"] is None
+    assert Scores.from_dict(kept, 360) == found
+
+
+def test_scores_that_were_kept_without_the_number_of_pictures() -> None:
+    full = score([0, 0, 1, 1], ["a", "a", "b", "b"])
+    before = {key: value for key, value in full.to_dict().items() if key != "of"}
+    assert Scores.from_dict(before, 4) == full
+    # ACC of 2 of 360 was kept in those days: it is not shown any more.
+    few = {**before, "n": 2}
+    assert Scores.from_dict(few, 360).acc is None
+    many = Scores.from_dict({**before, "n": 100}, 360)
+    assert (many.acc, many.error_in_k) == (1, None)
 
 
 def test_numbers_are_never_unknown() -> None:
@@ -76,5 +112,15 @@ def test_bounds_and_scikit_learn(pairs: list[tuple[int, int]]) -> None:
 
 def test_to_dict_has_every_score_as_a_plain_number() -> None:
     values = score([0, 0, 1], ["a", "b", "b"]).to_dict()
-    assert set(values) == {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "n_found", "n_true", "error_in_k", "n"}
+    assert set(values) == {
+        "acc",
+        "nmi_geometric",
+        "nmi_arithmetic",
+        "ari",
+        "n_found",
+        "n_true",
+        "error_in_k",
+        "n",
+        "of",
+    }
     assert all(type(value) in (int, float) for value in values.values())

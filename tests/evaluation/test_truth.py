@@ -10,6 +10,7 @@ import pytest
 from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.images.imageset import ImageSet
+from newkinds.progress import Warnings
 
 NAMES = ("cat/1.png", "cat/deep/2.png", "dog/1.png", "loose.png")
 
@@ -87,6 +88,24 @@ def test_nothing_in_common(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"None of the 1 paths .* 4 pictures, such as 'cat/1.png'") as caught:
         read_truth(file, pictures())
     assert "kinds.csv" in caught.value.hint
+
+
+def test_rows_that_name_no_picture_are_told(tmp_path: Path) -> None:
+    file, progress = written(tmp_path, "path,kind\ncat/1.png,cat\nx.png,dog\ny.png,dog\n"), Warnings()
+    assert read_truth(file, pictures(), progress) == ("cat", "", "", "")
+    (told,) = progress.texts
+    assert "2 of 3," in told
+    assert "4 pictures" in told
+    assert "'x.png'" in told
+    silent = Warnings()
+    read_truth(written(tmp_path, "path,kind\ncat/1.png,cat\n"), pictures(), silent)
+    assert not silent.texts
+
+
+def test_paths_without_a_kind(tmp_path: Path) -> None:
+    file = written(tmp_path, "path,kind\ncat/1.png,\ndog/1.png,\n")
+    with pytest.raises(DataError, match=r"truth\.csv gives no kind for any of the 4 pictures"):
+        read_truth(file, pictures())
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:

@@ -36,6 +36,24 @@ def test_nothing_is_complained_of_and_nothing_leaves(plain: Any) -> None:
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.parametrize("pictures", [2, 40])
+def test_a_truth_about_a_part(open_page: Any, pages: Callable[..., Path], pictures: int, screenshots: Path) -> None:
+    truth = tuple(f"class {i % 4}" if i < pictures else "" for i in range(60))
+    scores = {"acc": 0.93, "ari": 0.852} if pictures == 40 else None
+    screen = open_page(pages(f"part-{pictures}", 60, 4, truth=truth, scores=scores))
+    assert f"{pictures} of 60 pictures" in screen.text("scored-on")
+    assert screen.run("return document.getElementById('scored-on').checkVisibility()")
+    labels = screen.run("return [...document.querySelectorAll('.stats dt')].map((label) => label.textContent)")
+    assert [label for label in labels if "A" in label] == (["ACC on 40", "ARI on 40"] if scores else [])
+    links = "return [...document.querySelectorAll('nav a')].map((link) => link.hash)"
+    assert ("#wrong" in screen.run(links)) is (scores is not None)
+    screen.map_into_view()
+    screen.hover(59)
+    assert screen.text("tip-truth") == "in truth: not said"
+    screen.save(screenshots / f"truth-of-{pictures}.png", whole=True)
+    assert screen.complaints() == []
+
+
 @pytest.mark.parametrize("side", [8, 64])
 def test_hover_shows_the_picture(open_page: Any, pages: Callable[..., Path], flat: Any, side: int) -> None:
     colours = flat(60, side)

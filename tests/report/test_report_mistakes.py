@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from newkinds.equations import clustering_accuracy
 from newkinds.report.mistakes import find_mistakes
@@ -20,8 +19,9 @@ def test_by_hand(make_data: Any) -> None:
     assert (found.truths, found.kinds) == (("b", "a", "c"), (0, 1, 2))
     assert found.counts.tolist() == [[3, 0, 1], [1, 2, 0], [0, 0, 1]]
     assert found.matched == {0: "b", 1: "a", 2: "c"}
-    assert found.right == {0: 0.75, 1: 1.0, 2: 0.5}
-    assert found.found == pytest.approx((3 / 4, 2 / 3, 1))
+    assert found.right == {0: (3, 4), 1: (2, 2), 2: (1, 2)}
+    assert found.found == ((3, 4), (2, 3), (1, 1))
+    assert found.share(3, 4) == "75%"
     assert (found.correct, found.named) == (6, 8)
     assert {(m.truth, m.kind, m.meant, m.count, m.items) for m in found.largest} == {
         ("a", 0, "b", 1, (3,)),
@@ -36,19 +36,29 @@ def test_without_truth_there_are_no_mistakes(make_data: Any) -> None:
 
 
 def test_pictures_that_nobody_named_do_not_count(make_data: Any) -> None:
-    found = find_mistakes(make_data(4, 2, kinds=np.array([0, 0, 1, 1]), truth=("a", "", "", "b")))
+    kinds = np.repeat([0, 1, 2], 20)
+    found = find_mistakes(make_data(60, 3, kinds=kinds, truth=("a",) * 20 + ("b",) * 10 + ("",) * 30))
     assert found is not None
-    assert (found.named, found.correct, found.truths) == (2, 2, ("a", "b"))
+    assert (found.named, found.correct, found.truths) == (30, 30, ("a", "b"))
     assert found.largest == ()
+    # In numbers, of those that have a truth: a kind may have one or none.
+    assert found.right == {0: (20, 20), 1: (10, 10), 2: (0, 0)}
+    assert [found.share(*found.right[kind]) for kind in range(3)] == ["20 of 20", "10 of 10", "–"]
+
+
+def test_too_few_pictures_match_nothing(make_data: Any) -> None:
+    assert find_mistakes(make_data(60, 2, truth=("a", "b", *[""] * 58))) is None
 
 
 def test_more_kinds_than_true_ones(make_data: Any) -> None:
     found = find_mistakes(make_data(6, 4, kinds=np.array([0, 0, 0, 1, 1, 3]), truth=("a",) * 3 + ("b", "b", "a")))
     assert found is not None
     assert found.matched == {0: "a", 1: "b"}
-    assert found.right == {0: 1.0, 1: 1.0, 2: None, 3: 0.0}
+    assert found.right == {0: (3, 3), 1: (2, 2), 2: (0, 0), 3: (0, 1)}
+    assert found.share(0, 1) == "0%"
+    assert found.share(0, 0) == "–"
     (only,) = found.largest
-    assert (only.kind, only.truth, only.meant, only.share) == (3, "a", None, 1.0)
+    assert (only.kind, only.truth, only.meant, only.count, only.of) == (3, "a", None, 1, 1)
 
 
 def test_the_largest_come_first_with_the_surest_pictures(make_data: Any) -> None:

@@ -279,6 +279,30 @@ def test_mistakes_are_shown_with_names_as_text(make_data: Any, nasty: tuple[str,
     assert "Where it is wrong" not in without.text
 
 
+def test_a_truth_about_a_part_is_said_beside_the_scores(make_data: Any, tmp_path: Path) -> None:
+    truth = tuple(f"class {i % 4}" if i < 40 else "" for i in range(60))
+    _, reader, _ = write(make_data(60, 4, truth=truth), tmp_path)
+    text = " ".join(reader.text.split())
+    assert "Scored on 40 of 60 pictures: the others have no truth." in text
+    assert "ACC on 40" in reader.inside["dt"]
+    assert "the truth says nothing of 20 more" in text
+    assert "10 of 10" in reader.inside["td"]
+    whole = write(make_data(60, 4), tmp_path)[1]
+    assert "have no truth" not in whole.text
+    assert "ACC" in whole.inside["dt"]
+
+
+def test_too_few_with_a_truth_give_no_percentage(make_data: Any, tmp_path: Path) -> None:
+    truth = ("class 0", "class 1", *[""] * 58)
+    page, reader, payload = write(make_data(60, 4, truth=truth, scores=None), tmp_path)
+    assert "2 of 60 pictures have a truth, too few for scores: at least 30 are needed." in reader.text
+    assert not any("ACC" in label for label in reader.inside["dt"])
+    assert "wrong" not in {attributes.get("id") for _, attributes in reader.tags}
+    assert "acc" not in payload["charts"]  # the log has it, from another truth
+    cards = re.findall(r'<span class="truth"><bdi>(.*?)</bdi> (.*?)</span>', page)
+    assert cards == [("class 0", "×1"), ("not said", "×14"), ("class 1", "×1"), ("not said", "×14")]
+
+
 def test_the_nearest_known_kind_is_named(make_data: Any, tmp_path: Path) -> None:
     _, reader, payload = write(make_data(60, 4, nearest_known=near_known(60, 4)), tmp_path)
     assert reader.text.count("Nearest known kind") == 4

@@ -55,11 +55,21 @@ def show_discovery(found: Discovery) -> None:
 
 
 def show_scores(found: Scores, baseline: Scores) -> None:
-    """Print the scores of the kinds found, below those of k-means on the features that they started from."""
+    """Print the scores of the kinds found, below those of k-means on the features that they started from.
+
+    Where a part of the pictures has a truth, that is said, and the true kinds are those at least; where the part is too
+    small for scores, nothing else is.
+    """
+    covered = found.coverage
+    if not covered.complete:
+        out.print(covered.in_words(), markup=False)
+    if not covered.enough:
+        return
     table = _table("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds")
     for title, scores in (("k-means on the features", baseline), ("discovered", found)):
         numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)
-        table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), str(scores.n_true))
+        true = str(scores.n_true) if covered.complete else f"{scores.n_true} or more"
+        table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), true)
     out.print(table)
 
 
@@ -73,7 +83,9 @@ def show_count(count: Mapping[str, Any], folder: Path) -> None:
 
 
 def show_comparison(found: Comparison) -> None:
-    """Print a row for each method: its scores where the truth is known, and what it cost."""
+    """Print a row for each method: its scores where the truth is known, on which pictures, and what it cost."""
+    if found.remark:
+        out.print(found.remark, markup=False)
     names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI", "kinds": "kinds"}
     names |= {"seconds": "seconds", "megabytes": "MB"}
     shown = [name for name in names if any(row[name] is not None for row in found.methods)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,46 +12,63 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import UsageError
+from newkinds.evaluation.coverage import Coverage
+from newkinds.evaluation.truth import UNKNOWN
 
 _ONE_EACH = "Give a true kind for every picture that is to be scored."
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Agreement of a clustering with the truth.
+    """Agreement of a clustering with the truth, on the pictures that have one.
 
     acc: Eq. 7. nmi_geometric: normalised as in the paper's tables; nmi_arithmetic: as usual today.
-    ari: the adjusted Rand index. error_in_k: |found - true| number of kinds. n: pictures scored.
+    ari: the adjusted Rand index. All four are None where too few pictures have a truth (`Coverage.enough`).
+    n_found: kinds found, among all pictures. n_true: true kinds that the truth names; there may be more where it is not
+    complete. error_in_k: |found - true| number of kinds, None where the truth is not complete.
+    n: pictures with a truth, which alone are scored. of: pictures in all.
     """
 
-    acc: float
-    nmi_geometric: float
-    nmi_arithmetic: float
-    ari: float
+    acc: float | None
+    nmi_geometric: float | None
+    nmi_arithmetic: float | None
+    ari: float | None
     n_found: int
     n_true: int
-    error_in_k: int
+    error_in_k: int | None
     n: int
+    of: int
 
-    def to_dict(self) -> dict[str, float]:
+    @property
+    def coverage(self) -> Coverage:
+        """How much of the pictures the truth covers."""
+        return Coverage(self.n, self.of, self.n_true)
+
+    def to_dict(self) -> dict[str, float | None]:
         """Return the scores by name."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], of: int) -> Scores:
+        """Take back what `to_dict` gave. of: pictures in all, for scores that were kept without that number."""
+        return _as_far_as_covered(cls(**{"of": of, **values}))
 
 
 def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArray[np.int64]) -> Scores:
     """Compare kinds found (N,) with true ones (N,), in any numbering or naming.
 
-    Pictures whose truth is "" (unknown) are left out.
+    Pictures whose truth is "" (unknown) are left out: kinds are matched with true ones on the others alone, and a kind
+    that holds none of those is not counted as an error.
     """
     if len(kinds) != len(truth):
         raise UsageError(f"{len(kinds)} kinds do not go with the truth about {len(truth)} pictures.", hint=_ONE_EACH)
-    named = np.array([kind != "" for kind in truth], dtype=bool)
+    named = np.array([kind != UNKNOWN for kind in truth], dtype=bool)
     if not named.any():
         raise UsageError(f"The truth names none of the {len(truth)} pictures.", hint=_ONE_EACH)
     found = np.unique(np.asarray(kinds)[named], return_inverse=True)[1]
     true = np.unique(np.asarray(truth)[named], return_inverse=True)[1]
-    n_found, n_true = int(found.max()) + 1, int(true.max()) + 1
-    return Scores(
+    n_found, n_true = len(np.unique(kinds)), int(true.max()) + 1
+    scores = Scores(
         acc=clustering_accuracy(found, true),
         nmi_geometric=float(normalized_mutual_info_score(true, found, average_method="geometric")),
         nmi_arithmetic=float(normalized_mutual_info_score(true, found, average_method="arithmetic")),
@@ -59,4 +77,15 @@ def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArr
         n_true=n_true,
         error_in_k=abs(n_found - n_true),
         n=len(found),
+        of=len(truth),
     )
+    return _as_far_as_covered(scores)
+
+
+def _as_far_as_covered(scores: Scores) -> Scores:
+    """Leave out what a truth about a part of the pictures cannot tell."""
+    if scores.coverage.complete:
+        return scores
+    if scores.coverage.enough:
+        return replace(scores, error_in_k=None)
+    return replace(scores, acc=None, nmi_geometric=None, nmi_arithmetic=None, ari=None, error_in_k=None)

@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 from newkinds.errors import DataError, UsageError
 from newkinds.images import ImageSet
 from newkinds.images.tables import read_table
+from newkinds.progress import QUIET, Progress
 
 UNKNOWN = ""  # of a picture without a label
 
 
-def read_truth(truth: str | Path, images: ImageSet) -> tuple[str, ...]:
-    """Return the true kind of each picture, "" where it is not known.
+def read_truth(truth: str | Path, images: ImageSet, progress: Progress = QUIET) -> tuple[str, ...]:
+    """Return the true kind of each picture, "" where it is not known: it need not be known of all.
 
     truth: "folders" takes the folder that a picture lies in (the first below the source), or the labels of a list, of
     arrays or of a named set; anything else is a CSV or Parquet file with the columns `path` and `kind` (or `label`).
+    progress: is told how many rows of a file name none of the pictures.
     """
     if str(truth) != "folders":
-        return _from_table(Path(truth), images)
+        return _from_table(Path(truth), images, progress)
     if images.labels is not None:
         return tuple(images.classes[label] for label in images.labels)
     kinds = tuple(name.split("/", 1)[0] if "/" in name else UNKNOWN for name in images.names)
@@ -39,7 +41,7 @@ def as_numbers(truth: tuple[str, ...]) -> NDArray[np.int64]:
     return np.array([numbers.get(kind, -1) for kind in truth], dtype=np.int64)
 
 
-def _from_table(path: Path, images: ImageSet) -> tuple[str, ...]:
+def _from_table(path: Path, images: ImageSet, progress: Progress) -> tuple[str, ...]:
     if not path.is_file():
         why = "it is not a file" if path.exists() else "it does not exist"
         raise UsageError(
@@ -48,10 +50,22 @@ def _from_table(path: Path, images: ImageSet) -> tuple[str, ...]:
     rows = read_table(path, labelled=True)
     kinds = {row.path: UNKNOWN if row.label is None else str(row.label) for row in rows}
     truth = tuple(kinds.get(name, UNKNOWN) for name in images.names)
-    if not any(truth):
+    pictures = set(images.names)
+    others = [name for name in kinds if name not in pictures]
+    if len(others) == len(kinds):
         raise DataError(
             f"None of the {len(kinds)} paths in {path} is one of the {len(images)} pictures, such as "
             f"{images.names[0]!r}.",
             hint="Write paths as they stand in kinds.csv.",
+        )
+    if not any(truth):
+        raise DataError(
+            f"{path} gives no kind for any of the {len(images)} pictures.",
+            hint="Write a kind beside the paths of those whose truth is known.",
+        )
+    if others:
+        progress.warn(
+            f"Paths in {path} that name none of the {len(images)} pictures are left out: {len(others)} of "
+            f"{len(kinds)}, such as {others[0]!r}."
         )
     return truth

@@ -231,6 +231,8 @@ def _made(stage: Stage, draw: Draw, asked: int) -> bytes:
         problem = _problem(stage, draw, hidden, settings, asked, transferred)
         labels = METHODS[settings.method].run(problem).assignment.labels
         scores = score(labels, truth)
+        assert scores.acc is not None  # all of the truth is known
+        assert scores.nmi_geometric is not None
         trials[name] = Trial(scores.acc, scores.nmi_geometric)
         if name == AS_SET:
             chance = _chance(labels, truth, settings.seed)

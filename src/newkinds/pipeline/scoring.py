@@ -16,6 +16,8 @@ from newkinds.runs.results import read_assignment
 def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | None = None) -> tuple[Scores, Scores]:
     """Score the kinds, and k-means on the features that they started from, and keep the scores in the run folder.
 
+    k-means clusters all pictures into as many kinds, and both are scored on the same ones, those that have a truth.
+
     truth: the true kind of each picture, "" where it is not known. features: f's of the unsorted pictures, float32
     (N, d), if already computed.
     """

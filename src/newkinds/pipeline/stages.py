@@ -15,6 +15,7 @@ from newkinds.cache import Cache
 from newkinds.count import count_kinds, in_words
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, HopelessError, UsageError
+from newkinds.evaluation.coverage import coverage
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply
 from newkinds.images import check_unsorted
@@ -70,7 +71,7 @@ class Pipeline(KnownStages):
                 hint=f"Ask for 2 to {len(unsorted)} with --kinds, or give more pictures.",
             )
         self.unsorted = unsorted
-        self.truth = None if truth is None else read_truth(truth, unsorted)
+        self.truth = None if truth is None else read_truth(truth, unsorted, progress)
         super().__init__(
             known,
             unsorted,
@@ -241,7 +242,7 @@ class Pipeline(KnownStages):
             unsorted=unsorted,
             kinds=kinds,
             features=features,
-            truth=None if self.truth is None else as_numbers(self.truth),
+            truth=as_numbers(self.truth) if self.truth is not None and coverage(self.truth).enough else None,
             accelerator=self.accelerator,
             checkpoints=checkpoints,
             log=self.run.log,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.evaluation.coverage import Coverage
 from newkinds.progress import QUIET, Progress
 from newkinds.report import text
 from newkinds.report.curves import Chart, chart_json
@@ -149,6 +150,8 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
         wanted = np.asarray(list(dict.fromkeys([*on_cards, *on_map])), dtype=np.int64)
         sprites = make_sprites(data.pixels, wanted, needed=len(on_cards))
     training, count = training_charts(data.history, data.stages, data.assigns), count_charts(data.count)
+    if data.coverage is not None and not data.coverage.enough:
+        training = [chart for chart in training if chart.key != "acc"]  # the log may be older than this truth
     return Content(
         data=data,
         kinds=kinds,
@@ -162,7 +165,7 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
         mistakes=mistakes,
         oddities=oddities,
         picks=_picks(data, on_cards),
-        scores=_scores(data.scores),
+        scores=_scores(data.scores, data.coverage),
         settings=text.flat_settings(data.settings),
         payload={
             "title": data.title,
@@ -198,12 +201,14 @@ def _frames_json(journey: Journey | None) -> dict[str, Any] | None:
     }
 
 
-def _scores(scores: dict[str, float] | None) -> list[Score]:
+def _scores(scores: dict[str, float] | None, covered: Coverage | None) -> list[Score]:
+    """Return the scores as shown; those of a part of the pictures say so in their labels."""
+    part = "" if covered is None or covered.complete else f" on {text.whole(covered.pictures)}"
     shown = []
     for key in sorted(scores or {}, key=lambda k: list(SCORES).index(k) if k in SCORES else len(SCORES)):
         label, share, hint = SCORES.get(key, (text.visible(key).replace("_", " "), False, ""))
         value = (scores or {})[key]
-        shown.append(Score(label, text.percent(value) if share else text.number(value), hint))
+        shown.append(Score(label + part, text.percent(value) if share else text.number(value), hint))
     return shown
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.errors import DataError
+from newkinds.evaluation.coverage import Coverage, coverage
 from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
@@ -26,14 +27,16 @@ class ReportData:
     assignment: the answer, to K kinds, of which some may be empty. Names are any text: shown as text, never run.
     pixels: uint8 (N, C, H, W) with C 1 or 3, or None for ready-made embeddings.
     features: float32 (N, c), which the map is made from.
-    truth: the N true kinds, where known.
+    truth: the N true kinds, "" where they are not known, or None where none is.
     history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
         {"stage": "discover", "phase": "main", "epoch": 5, "loss": 0.2, "kl": 0.1, "consistency": 0.1, "changed": 0.02}.
     count: Algorithm 2's estimate, as `Count.to_dict` returns it, or None if the number of kinds was given.
-    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known.
+    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known, or of
+        too few pictures.
     settings: all values of the run, resolved; tables in tables.
     comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
-        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1]}.
+        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1];
+        "remark": on which pictures they were scored, if not on all}.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
     stages: the method's training stages before pictures get their kinds, with the title of their chart; assigns: the
         stage in which they get them.
@@ -100,6 +103,11 @@ class ReportData:
     def probabilities(self) -> NDArray[np.float32]:
         """p(k|i), float32 (N, K)."""
         return self.assignment.probabilities
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """How many pictures have a truth, if any."""
+        return None if self.truth is None else coverage(self.truth)
 
     @property
     def n_kinds(self) -> int:

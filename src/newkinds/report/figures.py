@@ -69,7 +69,7 @@ class Shown:
 def shown(run: RunFolder, images: ImageSet) -> Shown:
     """Read the data for the figures from a finished run."""
     found, scored = read_assignment(run), read_scores(run)
-    truth = None if scored is None else scored[2]
+    truth = scored[2] if scored is not None and scored[0].coverage.enough else None
     return Shown(
         images,
         run.get_array(names.features("unsorted")),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.evaluation.truth import UNKNOWN
 from newkinds.report.data import ReportData
 
 MANY_KINDS = 20  # above this, cards show half as many pictures
@@ -29,7 +30,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class KindSummary:
-    """One kind; `confidence` is None for an empty one. `truths` are its most frequent true kinds with their shares.
+    """One kind; `confidence` is None for an empty one. `truths`: see `_truths`.
 
     central_picks: the pictures nearest to the mean of its features; doubtful_picks: those of the least probability;
     border_picks: of the others, those with the most probable runner-up.
@@ -43,7 +44,7 @@ class KindSummary:
     central_picks: tuple[Pick, ...]
     doubtful_picks: tuple[Pick, ...]
     border_picks: tuple[Pick, ...]
-    truths: tuple[tuple[str, float], ...]
+    truths: tuple[tuple[str, int], ...]
 
 
 def runners_up(data: ReportData) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -114,9 +115,9 @@ def _picks(
     return central, doubtful, border[confidence[border] < SURE] if data.n_kinds > 1 else border[:0]
 
 
-def _truths(data: ReportData, members: list[int]) -> tuple[tuple[str, float], ...]:
-    if data.truth is None or not members:
-        return ()
-    counts = Counter(data.truth[i] for i in members)
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple((name, count / len(members)) for name, count in ranked[:3])
+def _truths(data: ReportData, members: list[int]) -> tuple[tuple[str, int], ...]:
+    """Return the most frequent true kinds of these pictures with their numbers, and how many have none, as "", last."""
+    counts = Counter(data.truth[i] for i in members) if data.truth is not None else Counter[str]()
+    unknown = counts.pop(UNKNOWN, 0)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:3]
+    return (*ranked, (UNKNOWN, unknown)) if ranked and unknown else tuple(ranked)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.equations import matching
-from newkinds.evaluation.truth import as_numbers
+from newkinds.evaluation.truth import UNKNOWN, as_numbers
+from newkinds.report import text
 from newkinds.report.data import ReportData
 
 TABLE = 25  # up to this many rows and columns the matrix is a table, above it an image
@@ -24,7 +25,7 @@ class Mistake:
     truth: str
     meant: str | None
     count: int
-    share: float  # of the kind's pictures
+    of: int  # the kind's pictures that have a truth
     items: tuple[int, ...]
 
 
@@ -32,17 +33,18 @@ class Mistake:
 class Mistakes:
     """The confusion matrix: `counts` (T, K), true kinds in rows, both in the order of the matching.
 
-    matched: each kind's true kind. right: each kind's share of pictures of its true kind, None for an empty one;
-    found: each true kind's share of pictures in its kind. named: pictures whose truth is known.
+    matched: each kind's true kind. right: each kind's pictures of its true kind, of how many that have a truth; found:
+    each true kind's pictures in its kind, of how many. named: pictures whose truth is known; complete: whether all are.
     """
 
     truths: tuple[str, ...]
     kinds: tuple[int, ...]
     counts: NDArray[np.int64]
     matched: dict[int, str]
-    right: dict[int, float | None]
-    found: tuple[float, ...]
+    right: dict[int, tuple[int, int]]
+    found: tuple[tuple[int, int], ...]
     named: int
+    complete: bool
     correct: int
     largest: tuple[Mistake, ...]
 
@@ -56,15 +58,21 @@ class Mistakes:
         """The counts as shares of their true kind, float64 (T, K)."""
         return np.asarray(self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1), dtype=np.float64)
 
+    def share(self, part: int, whole: int) -> str:
+        """Write a share: in percent if all pictures have a truth, otherwise in numbers, which may be very small."""
+        if not whole:
+            return "–"
+        return text.percent(part / whole, 0) if self.complete else f"{text.whole(part)} of {text.whole(whole)}"
+
 
 def find_mistakes(data: ReportData) -> Mistakes | None:
-    """Match the kinds with the true ones, as ACC does (Eq. 7), and look at what does not match."""
-    if data.truth is None:
+    """Match the kinds with the true ones, as ACC does (Eq. 7), and look at what does not match.
+
+    None where too few pictures have a truth for a matching to mean anything.
+    """
+    if data.truth is None or data.coverage is None or not data.coverage.enough:
         return None
-    named = np.array([name != "" for name in data.truth])
-    if not named.any():
-        return None
-    rows = np.flatnonzero(named)
+    rows = np.flatnonzero([name != UNKNOWN for name in data.truth])
     names = sorted({data.truth[i] for i in rows})
     truth = as_numbers(data.truth)[rows]
     kinds = data.labels[rows]
@@ -81,12 +89,10 @@ def find_mistakes(data: ReportData) -> Mistakes | None:
         kinds=tuple(column_order),
         counts=counts[np.ix_(row_order, column_order)],
         matched={k: names[t] for k, t in matched.items()},
-        right={
-            k: (float(counts[matched[k], k] / sizes[k]) if k in matched else 0.0) if sizes[k] else None
-            for k in range(data.n_kinds)
-        },
-        found=tuple(float(counts[t, kind_of[t]] / counts[t].sum()) if t in kind_of else 0.0 for t in row_order),
+        right={k: (int(counts[matched[k], k]) if k in matched else 0, int(sizes[k])) for k in range(data.n_kinds)},
+        found=tuple((int(counts[t, kind_of[t]]) if t in kind_of else 0, int(counts[t].sum())) for t in row_order),
         named=len(rows),
+        complete=data.coverage.complete,
         correct=int(sum(counts[t, k] for k, t in matched.items())),
         largest=_largest(data, names, counts, matched, rows, truth, kinds),
     )
@@ -115,6 +121,5 @@ def _largest(
         surest = items[np.argsort(-confidence[items], kind="stable")][:PICTURES]
         meant = names[matched[kind]] if kind in matched else None
         size = int(counts[:, kind].sum())
-        share = int(wrong[true, kind]) / size
-        found.append(Mistake(kind, names[true], meant, int(wrong[true, kind]), share, tuple(surest.tolist())))
+        found.append(Mistake(kind, names[true], meant, int(wrong[true, kind]), size, tuple(surest.tolist())))
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from newkinds.evaluation.scores import Scores
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
 from newkinds.progress import QUIET, Progress
@@ -26,11 +27,7 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
 
 def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
     """Return what the page of a run shows."""
-    scored, flat = read_scores(run), None
-    if scored is not None:
-        values = scored[0].to_dict()
-        shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
-        flat = {name: values[name] for name in shown} | {"kmeans_acc": scored[1].acc}
+    scored = read_scores(run)
     near = None  # some methods have no model
     if run.has(names.NEAREST_KNOWN):
         near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
@@ -43,7 +40,7 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         truth=None if scored is None else scored[2],
         history=run.history(),
         count=run.get_json(names.COUNT) if run.has(names.COUNT) else None,
-        scores=flat,
+        scores=None if scored is None else _flat(*scored[:2]),
         settings=run.settings.model_dump(mode="json"),
         seed=run.settings.seed,
         version=run.version,
@@ -56,3 +53,10 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         nearest_known=near,
         known_quality=read_known_quality(run),
     )
+
+
+def _flat(found: Scores, baseline: Scores) -> dict[str, float] | None:
+    """Return the scores that the page shows, None where too few pictures have a truth."""
+    values = {**found.to_dict(), "kmeans_acc": baseline.acc}
+    shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc")
+    return {name: value for name in shown if (value := values[name]) is not None} or None

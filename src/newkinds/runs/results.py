@@ -39,7 +39,9 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
     if not run.has(names.SCORES):
         return None
     kept = run.get_json(names.SCORES)
-    return Scores(**kept["discovered"]), Scores(**kept["kmeans"]), tuple(kept["truth"])
+    truth = tuple(kept["truth"])
+    found, baseline = (Scores.from_dict(kept[key], len(truth)) for key in ("discovered", "kmeans"))
+    return found, baseline, truth
 
 
 def read_known_quality(run: RunFolder) -> KnownQuality | None:
