@@ -48,6 +48,7 @@ ROOMS = (
     "transfer.py",
     "count.py",
     "start.py",
+    "rehearsal/",
     "assignment.py",
     "methods/",
     "configure.py",
