@@ -116,7 +116,7 @@ def is_counted(cell: Cell) -> bool:
 def settings_of(cell: Cell) -> CoreSettings:
     """Return the settings of a cell but for the number of kinds: the preset's, with what the row changes."""
     setup, method = SETUPS[cell.setup], cell.row.method
-    changes = {**setup.probes(), **cell.row.settings(cell.setup), "seed": cell.seed}
+    changes = {**setup.probes(), **cell.row.settings(cell.setup), "seed": cell.seed, "rehearse.rehearsals": 0}
     if cell.preset == OURS:
         profile = "auto" if setup.profile == "photos" else setup.profile  # f may be trained here all the same
         changes = {"profile": profile, **setup.own, **setup.own_of.get(method, {}), **changes}

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 from newkinds.version import __version__
 
 if TYPE_CHECKING:  # the same names again, for type checkers and editors
-    from newkinds.api import count, discover, evaluate, figures, load, predict, prepare, pretrain, report, scan
+    from newkinds.api import (
+        count,
+        discover,
+        evaluate,
+        figures,
+        load,
+        predict,
+        prepare,
+        pretrain,
+        rehearse,
+        report,
+        scan,
+    )
     from newkinds.assignment import Assignment
     from newkinds.cache import cache
     from newkinds.clustering import ConstrainedKMeans
@@ -58,6 +70,7 @@ _HOMES = {
     "prepare": "newkinds.api",
     "presets": "newkinds.listing",
     "pretrain": "newkinds.api",
+    "rehearse": "newkinds.api",
     "profiles": "newkinds.listing",
     "report": "newkinds.api",
     "scan": "newkinds.api",
@@ -123,6 +136,7 @@ __all__ = [
     "presets",
     "pretrain",
     "profiles",
+    "rehearse",
     "report",
     "scan",
     "settings",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,19 @@ from newkinds.assignment import Assignment
 from newkinds.cache import Cache, open_cache
 from newkinds.datasets import named
 from newkinds.discovery import Discovery, read_discovery
-from newkinds.errors import unknown_name
+from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.images import Scan, Source, check_places, check_shared, open_images, open_pair, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES, METHODS
-from newkinds.networks.foreign import Foreign
+from newkinds.networks import Foreign, Network
 from newkinds.pipeline.backbone import largest_side, open_pretrained
 from newkinds.pipeline.choice import choose_backbone
+from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
+from newkinds.pipeline.rehearsing import Rehearsal
 from newkinds.pipeline.scoring import score_run
 from newkinds.pipeline.stages import Pipeline
 from newkinds.predict import predict_images as predict_in
@@ -227,6 +229,66 @@ def count(
         return pipeline.count(found)
     finally:
         pipeline.run.close()
+
+
+def rehearse(
+    known: Source,
+    *,
+    like: Source | None = None,
+    out: str | Path,
+    kinds: int | str | None = None,
+    method: str | None = None,
+    network: str | None = None,
+    seed: int | None = None,
+    rehearsals: int | None = None,
+    choose: str | None = None,
+    weights: str | PathLike[str] | None = None,
+    data: str | Path | None = None,
+    profile: str | None = None,
+    preset: str | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
+    device: str | None = None,
+    offline: bool = False,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> Rehearsal:
+    """Hide known kinds, sort them as if they were the heap, and return how well that went, and with which settings.
+
+    Args:
+        like: unsorted pictures: as many kinds of as many pictures are hidden, as far as there are any. Without it, a
+            third of the known kinds are hidden at a time.
+        out: the run folder, in which `discover` continues if it is called with the same arguments.
+        kinds: the number of new kinds among `like`, or of kinds to hide; default: estimated.
+        known, method, network, seed, rehearsals, choose, weights, data, profile, preset, settings, device, offline,
+            cache, progress: as in `discover`.
+    """
+    given = {"kinds": kinds, "method": method, "network": network, "seed": seed, "profile": profile}
+    given |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose}
+    base = None if preset is None else preset_for(preset, known, *(() if like is None else (like,)))
+    chosen, say = combine(settings, given, base), automatic(progress)
+    if not chosen.rehearse.rehearsals:
+        raise UsageError("rehearsals = 0: there is nothing to do.", hint="Ask for 1 or more; 5 are usual.")
+    if like is not None:
+        heap = _pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
+        return _closed(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
+    file, known = None if weights is None else Path(weights), opened_once(known, labelled=True)
+    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    kept = open_cache(say) if cache else Cache()
+    images = _known(known, out, chosen, foreign, data, say)
+    stages = KnownStages(
+        images, None, Path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
+    )
+    return _closed(stages, stages.rehearse_alone)
+
+
+def _closed(stages: KnownStages, rehearse: Callable[[Network], Rehearsal]) -> Rehearsal:
+    """Return what came of rehearsals with the f of a run, which is closed afterwards."""
+    try:
+        network = stages.network()
+        stages.known_quality(network)
+        return rehearse(network)
+    finally:
+        stages.run.close()
 
 
 def evaluate(

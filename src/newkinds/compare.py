@@ -111,6 +111,8 @@ def compare(
     check_places(known, unsorted)
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {"kinds": kinds, "profile": profile})
+    if not chosen.said("rehearse.rehearsals"):
+        chosen = chosen.with_changes({"rehearse.rehearsals": 0})  # the methods are compared with one another
     _claim(folder, {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")})
     first, asked = folder / F, chosen.network
     on_features = [name for name in methods if METHODS[name].takes_features(chosen)]

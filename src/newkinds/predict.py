@@ -9,6 +9,7 @@ among the new kinds as the model says.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,8 +27,10 @@ from newkinds.methods.registry import HEADS
 from newkinds.networks.files import model_from_bytes
 from newkinds.parallel.devices import pick_device
 from newkinds.progress import QUIET, Progress
+from newkinds.rehearsal.calibration import of_other_pictures
 from newkinds.runs import RunFolder, names
 from newkinds.runs.pictures import open_for
+from newkinds.runs.results import method_of
 
 AMONG = ("all", "new", "known")
 
@@ -104,7 +107,7 @@ def predict_images(
         raise unknown_name("value of --among", among, AMONG)
     if not run.has(names.MODEL):
         raise UsageError(
-            f"The method {run.settings.method!r} says nothing about pictures that it was not given.",
+            f"The method {method_of(run)!r} says nothing about pictures that it was not given.",
             hint="Discover with another method, or with these pictures among the unsorted ones.",
         )
     pictures = open_for(run, images, data, progress)
@@ -115,5 +118,11 @@ def predict_images(
     new = tuple(new_kind(number) for number in range(model.kinds))
     known = tuple(known_kind(name) for name in about["known_classes"])
     columns = {"all": new + known, "new": new, "known": known}[among]
-    source = {"run": str(run.path), "method": run.settings.method, "version": run.version}
+    source: dict[str, Any] = {"run": str(run.path), "method": method_of(run), "version": run.version}
+    if "calibration" in extra:
+        own = Assignment.of_new(pictures.names, np.exp(said.log_p))
+        right = of_other_pictures(own.probability, own.labels, extra["calibration"].numpy())
+        own = own.with_own(right)
+        said = said._replace(log_p=np.log(np.maximum(own.probabilities, np.finfo(np.float32).tiny)))
+        source["calibrated"] = among == "new"  # how known kinds compare with new ones is not calibrated
     return Assignment(pictures.names, columns, combined(said.log_p, said.features, extra, among), source)

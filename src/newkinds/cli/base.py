@@ -60,6 +60,7 @@ Network = Annotated[
         "--network", help="A name from `newkinds networks`, timm:NAME, FILE.onnx or module:function; default: auto."
     ),
 ]
+Method = Annotated[str | None, typer.Option("--method", help="A name from `newkinds methods`; default: dtc.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed; default: 0.")]
 Rehearsals = Annotated[
     int | None, typer.Option("--rehearsals", help="How many times known kinds are hidden and sorted; default: 5.")

@@ -15,6 +15,7 @@ from newkinds.cli.base import (
     Device,
     Kinds,
     Known,
+    Method,
     Network,
     Offline,
     Out,
@@ -37,7 +38,7 @@ from newkinds.cli.base import (
     progress_for,
     settings_from,
 )
-from newkinds.cli.show import show_count, show_discovery, show_scan, show_scores
+from newkinds.cli.show import show_count, show_discovery, show_rehearsal, show_scan, show_scores
 
 
 @app.command()
@@ -74,7 +75,7 @@ def discover(
     unsorted: Unsorted,
     folder: Out,
     kinds: Kinds = None,
-    method: Annotated[str | None, typer.Option(help="A name from `newkinds methods`; default: dtc.")] = None,
+    method: Method = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
     tune: Tune = None,
@@ -192,6 +193,52 @@ def count(
         progress=progress_for(quiet),
     )
     show_count(found, folder)
+
+
+@app.command()
+def rehearse(
+    known: Known,
+    folder: Out,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="UNSORTED", help="Hide as many kinds, as large, as are in these.")
+    ] = None,
+    kinds: Kinds = None,
+    method: Method = None,
+    network: Network = None,
+    seed: Seed = None,
+    rehearsals: Rehearsals = None,
+    choose: Choose = None,
+    weights: Weights = None,
+    data: Data = None,
+    profile: ProfileName = None,
+    preset: PresetName = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    device: Device = None,
+    offline: Offline = False,
+    cache: UseCache = True,
+    quiet: Quiet = False,
+) -> None:
+    """Hide known kinds and sort them as if they were the heap: how well would it work, and with which settings?
+
+    Example: newkinds rehearse photos/known --like photos/unsorted --out runs/shop
+    """
+    options = {"kinds": kinds_from(kinds), "method": method, "network": network, "seed": seed, "profile": profile}
+    options |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose}
+    sources = (known,) if like is None else (known, like)
+    found = nk.rehearse(
+        known,
+        like=like,
+        out=folder,
+        weights=weights,
+        data=data,
+        settings=settings_from(settings, set_, options, preset, sources),
+        device=device,
+        offline=offline,
+        cache=cache,
+        progress=progress_for(quiet),
+    )
+    show_rehearsal(found)
 
 
 @app.command()

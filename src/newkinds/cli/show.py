@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from newkinds import Comparison, Discovery
     from newkinds.evaluation.scores import Scores
     from newkinds.images import Scan
+    from newkinds.pipeline.rehearsing import Rehearsal
 
 
 def show_rows(rows: Iterable[Iterable[str]]) -> None:
@@ -52,6 +53,28 @@ def show_discovery(found: Discovery) -> None:
     if found.choice is not None:
         out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
     _show_files(found)
+
+
+def show_rehearsal(found: Rehearsal) -> None:
+    """Print how well hidden kinds were sorted, what was tried, and what that means."""
+    if not found.rehearsed:
+        out.print(f"Nothing could be rehearsed: {found.why}.", markup=False)
+        return
+    table = _table("kinds hidden", "pictures", "sorted right", "k-means on pixels", "chance")
+    for one in found.rehearsed:
+        pixels = "" if one.pixels is None else f"{one.pixels:.0%}"
+        right = f"{one.trials[found.chosen].acc:.0%}"
+        table.add_row(str(len(one.hidden)), str(one.pictures), right, pixels, f"{one.chance:.0%}")
+    out.print(table)
+    if len(found.tried) > 1:
+        compared = _table("settings", "sorted right", "difference")
+        for tried in found.tried:
+            error = "" if tried.gain_error is None else f" ± {tried.gain_error:.3f}"
+            chosen = " (chosen)" if tried.name == found.chosen else ""
+            gain = "" if tried is found.tried[0] else f"{tried.gain:+.3f}{error}"
+            compared.add_row(f"{tried.name}{chosen}", f"{tried.acc:.1%}", gain)
+        out.print(compared)
+    out.print(found.in_words(), markup=False)
 
 
 def show_scores(found: Scores, baseline: Scores) -> None:

@@ -25,6 +25,7 @@ from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
+from newkinds.runs.results import method_of
 from newkinds.version import __version__
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -53,7 +54,7 @@ def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progr
     onnx, runtime = _packages()
     if not (run.path / names.MODEL).is_file():
         raise UsageError(
-            f"The run in {run.path}, by the method {run.settings.method!r}, keeps no network.",
+            f"The run in {run.path}, by the method {method_of(run)!r}, keeps no network.",
             hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",
         )
     model, _, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
@@ -160,7 +161,7 @@ def _describe(onnx: Any, proto: Any, run: RunFolder, model: Model, called: Seque
         "channels": str(network.channels),
         "version": __version__,
         "run": run.path.resolve().name,
-        "method": run.settings.method,
+        "method": method_of(run),
         "network": network.name,
         "fit": run.settings.images.fit,
     }

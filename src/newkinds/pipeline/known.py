@@ -202,6 +202,12 @@ class KnownStages:
             self.run.sync()
         return found
 
+    def rehearse_alone(self, network: Network) -> Rehearsal:
+        """Return what came of rehearsals without a heap: a third of the known kinds, as large as they are."""
+        assert self.known.labels is not None
+        kinds = max(2, len(self.known.classes) // 3) if self.settings.kinds == "auto" else self.settings.kinds
+        return self.rehearse(network, kinds, kinds * int(np.bincount(self.known.labels).max()))
+
     def _why_none(self) -> str:
         """Return why there are no rehearsals, as the end of a sentence."""
         if self.method.auxiliary is not None:

@@ -125,6 +125,21 @@ class Rehearsal:
         """Whether what was chosen sorts hidden kinds no better than chance or pixels do."""
         return is_hopeless(self.rehearsed, self.chosen)
 
+    def in_words(self) -> str:
+        """Return what came of it as a sentence."""
+        if not self.rehearsed:
+            return f"Nothing could be rehearsed: {self.why}."
+        if self.hopeless:
+            return why_hopeless(self.rehearsed, self.chosen)
+        shares = [one.trials[self.chosen].acc for one in self.rehearsed]
+        low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+        hidden = max(len(one.hidden) for one in self.rehearsed)
+        times = "one rehearsal" if len(shares) == 1 else f"{len(shares)} rehearsals"
+        return (
+            f"In {times} with {hidden} of your own kinds hidden, {low if low == high else f'{low} to {high}'} of "
+            + ("their pictures were sorted right.")
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the observations as plain values."""
         return {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
@@ -33,6 +33,7 @@ from newkinds.pipeline.rehearsing import Rehearsal
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
+from newkinds.rehearsal.calibration import carried_over
 from newkinds.rehearsal.outcome import AS_SET, choice_in_words, why_hopeless
 from newkinds.rehearsal.signals import signals
 from newkinds.rehearsal.trust import judge
@@ -185,7 +186,7 @@ class Pipeline(KnownStages):
         self.run.put_json(names.KNOWN, list(self.known.classes))
         answer = self._judged(found.assignment, problem.features, rehearsal)
         if model:
-            self._put_models(replace(found, assignment=answer), last, settings)
+            self._put_models(found, answer, last, settings)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
@@ -251,16 +252,23 @@ class Pipeline(KnownStages):
             watch=self._watch,
         )
 
-    def _put_models(self, found: Solution, last: NDArray[np.float32] | None, settings: CoreSettings) -> None:
+    def _put_models(
+        self, found: Solution, answer: Assignment, last: NDArray[np.float32] | None, settings: CoreSettings
+    ) -> None:
         """Keep what `predict` needs, and the nearest known kinds, which the page shows.
 
-        last: the probabilities of the last state, float32 (N, K), if another one was kept.
+        answer: what was found, with probabilities that are calibrated where they can be. last: the probabilities of the
+        last state, float32 (N, K), if another one was kept.
         """
         words = {"known_classes": list(self.known.classes)}
         if found.model is not None:
             assert found.features is not None
             known = self._known_under(found.model.network, settings)
             extra = prototypes(self.known, known, found.features, found.assignment.labels, found.model.kinds)
+            if answer.calibrated:
+                said, own = found.assignment.probability, answer.probability.astype(np.float64)
+                table = carried_over(said, own, answer.labels, found.model.kinds)
+                extra["calibration"] = torch.from_numpy(table)
             self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
             near = find_nearest_known(extra, found.model.kinds, found.features)
             if near is not None:

@@ -28,6 +28,7 @@ FREEDOM = (
 )
 BINS = 10  # of the reliability diagram
 LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
+EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,39 @@ def beginning(of: str) -> Calibration:
     """Return what was found on other data sets about being "right", or of the kind's majority ("pure")."""
     kept = json.loads(resources.files("newkinds.rehearsal").joinpath("beginning.json").read_text(encoding="utf-8"))
     return Calibration.from_dict(kept[of])
+
+
+def carried_over(
+    said: NDArray[np.floating[Any]], own: NDArray[np.float64], labels: NDArray[np.int64], kinds: int
+) -> NDArray[np.float32]:
+    """Return what the heap tells about other pictures of its kinds, of which no signals are there: float32 (K, 2).
+
+    said, own: of the heap's pictures, what the method says of their kind and how probably it is right, (N,) each.
+    labels: their kinds. In log-odds, own = a + b x said: the columns are a, of each kind, and b, of all, at least 0.
+    """
+    x, y = (_log_odds(np.asarray(values, dtype=np.float64)) for values in (said, own))
+    sizes = np.bincount(labels, minlength=kinds)
+    mean_x, mean_y = (np.bincount(labels, values, minlength=kinds) / np.maximum(sizes, 1) for values in (x, y))
+    apart = x - mean_x[labels]
+    slope = max(0.0, float(apart @ (y - mean_y[labels]) / max(float(apart @ apart), 1e-12)))
+    offsets = np.where(sizes > 0, mean_y - slope * mean_x, y.mean() - slope * x.mean())
+    return np.stack([offsets, np.full(kinds, slope)], axis=1).astype(np.float32)
+
+
+def of_other_pictures(
+    said: NDArray[np.floating[Any]], labels: NDArray[np.int64], table: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return how probably pictures are right of which the method says this (N,), by what `carried_over` returned."""
+    offset, slope = table.astype(np.float64)[labels].T
+    odds = offset + slope * _log_odds(np.asarray(said, dtype=np.float64))
+    right: NDArray[np.float64] = np.clip(expit(odds), LEAST, MOST)
+    return right
+
+
+def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = np.clip(p, EXTREME, 1 - EXTREME)
+    odds: NDArray[np.float64] = np.log(inside / (1 - inside))
+    return odds
 
 
 @dataclass(frozen=True)

@@ -115,3 +115,10 @@ def choice_in_words(tried: Sequence[Tried], chosen: str) -> str:
         f"Chosen by rehearsals: {chosen}, {best.acc:.1%} of hidden pictures right instead of {tried[0].acc:.1%} with "
         "the settings as they were."
     )
+
+
+def in_rehearsals(number: int, hidden: int, low: float, high: float) -> str:
+    """Return the beginning of a sentence: what share there was, from low to high, in how many rehearsals."""
+    times = "one rehearsal" if number == 1 else f"{number} rehearsals"
+    shares = list(dict.fromkeys([f"{low:.0%}", f"{high:.0%}"]))
+    return f"In {times} with {hidden} of your own kinds hidden, {' to '.join(shares)}"

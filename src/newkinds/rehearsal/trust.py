@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from newkinds.rehearsal.calibration import Calibration, Observed, beginning, calibration_error, reliability
-from newkinds.rehearsal.outcome import Trial
+from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
 USUAL_ERROR, USUAL_WEIGHT = 0.06, 3.0  # of what was expected on other data sets, and how many rehearsals that counts as
@@ -62,10 +62,7 @@ class Trust:
         )
         if self.rehearsed is None:
             return f"{expected} That is from other data sets: {self.why}."
-        low, high = (f"{share:.0%}" for share in self.rehearsed)
-        between = f"{low} to {high}" if low != high else low
-        times = "one rehearsal" if self.rehearsals == 1 else f"{self.rehearsals} rehearsals"
-        return f"{expected} In {times} with {self.hidden} of your own kinds hidden, {between} were."
+        return f"{expected} {in_rehearsals(self.rehearsals, self.hidden, *self.rehearsed)} were."
 
 
 def judge(

@@ -34,6 +34,12 @@ def read_assignment(run: RunFolder) -> Assignment:
     return Assignment(paths, tuple(about["columns"]), probabilities, {**about["source"], "version": run.version})
 
 
+def method_of(run: RunFolder) -> str:
+    """Return the method that sorted the pictures: the one that was set, or another that rehearsals chose."""
+    source = run.get_json(names.ASSIGNMENT)["source"] if run.has(names.ASSIGNMENT) else {}
+    return str(source.get("method", run.settings.method))
+
+
 def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None:
     """Return the scores of the kinds and of k-means on the features, and the truth, if the run was scored."""
     if not run.has(names.SCORES):
