@@ -15,6 +15,7 @@ from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
 USUAL_ERROR, USUAL_WEIGHT = 0.06, 3.0  # of what was expected on other data sets, and how many rehearsals that counts as
+UNREHEARSED = 2.0  # times that error, where nothing was rehearsed: these pictures may be unlike all others
 BY_ACC = 0.6  # what a point of ACC is in NMI, where rehearsals and heap differ
 
 
@@ -122,5 +123,6 @@ def _half_width(observed: Sequence[Observed]) -> float:
     """
     missed = [c(one.x).mean() - one.yes.mean() for c, one in zip(_by_the_others(observed), observed, strict=True)]
     freedom = len(missed) + USUAL_WEIGHT
-    variance = (np.square(missed).sum() + USUAL_WEIGHT * USUAL_ERROR**2) / freedom
+    usual = USUAL_ERROR if observed else UNREHEARSED * USUAL_ERROR
+    variance = (np.square(missed).sum() + USUAL_WEIGHT * usual**2) / freedom
     return float(student.ppf((1 + COVERAGE) / 2, freedom) * np.sqrt(variance))

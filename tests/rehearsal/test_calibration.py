@@ -1,0 +1,109 @@
+"""What a probability means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from newkinds.rehearsal.calibration import (
+    EACH_KIND,
+    FREEDOM,
+    Calibration,
+    Observed,
+    beginning,
+    calibration_error,
+    carried_over,
+    of_other_pictures,
+    reliability,
+)
+from newkinds.rehearsal.signals import NAMES
+
+TRUE = np.array([0.5, 1.0, -0.5, 0.3, 0.0, -1.0, 0.7])
+FLAT = Calibration(np.zeros(len(NAMES)), np.ones(len(NAMES)), np.zeros(len(NAMES) + 1))
+
+
+def observed(seed: int = 0, n: int = 5000, kinds: int = 5000) -> Observed:
+    """Return pictures whose being right follows TRUE."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, len(NAMES)))
+    return Observed(x, rng.random(n) < expit(np.c_[np.ones(n), x] @ TRUE), np.arange(n) % kinds)
+
+
+def test_with_many_observations_it_finds_the_truth() -> None:
+    found = FLAT.after([observed(seed) for seed in range(4)], strength=1.0)
+    assert np.abs(found.coefficients - TRUE).max() < 0.1
+
+
+def test_it_is_the_minimum_of_the_penalised_cross_entropy() -> None:
+    one, start = observed(n=300, kinds=30), beginning("right")
+    design = np.c_[np.ones(300), (one.x - start.centre) / start.scale]
+
+    def loss(b: NDArray[np.float64]) -> float:
+        t = design @ b
+        held = 7.0 * np.array([FREEDOM, *np.ones(len(NAMES))])
+        return float(one.weights @ (np.logaddexp(0, t) - one.yes * t) + held @ (b - start.coefficients) ** 2 / 2)
+
+    expected = minimize(loss, start.coefficients, tol=1e-12).x
+    assert np.allclose(start.after([one], strength=7.0).coefficients, expected, atol=1e-3)
+
+
+def test_without_rehearsals_it_stays_where_it_begins_and_with_few_it_stays_near() -> None:
+    start = beginning("right")
+    assert start.after([]) is start
+    few = start.after([observed(n=20)])
+    many = start.after([observed()])
+    assert np.linalg.norm(few.coefficients - start.coefficients) < np.linalg.norm(
+        many.coefficients - start.coefficients
+    )
+
+
+def test_a_kind_counts_for_a_few_observations_however_many_pictures_it_has() -> None:
+    assert observed(n=1000, kinds=2).weights.sum() == pytest.approx(2 * EACH_KIND)
+    assert observed(n=8, kinds=4).weights.sum() == pytest.approx(8)
+
+
+def test_what_it_says_is_how_often_it_is_right() -> None:
+    found = FLAT.after([observed(1)], strength=1.0)
+    new = observed(2)
+    assert calibration_error(reliability(found(new.x), new.yes)) < 0.03
+    assert calibration_error(reliability(np.full(5000, 0.99), new.yes)) > 0.2
+
+
+def test_where_the_beginning_is_used_sure_pictures_are_more_probable() -> None:
+    for of in ("right", "pure"):
+        sure, unsure = beginning(of)(np.array([[1, 1, 1, 1, 0, 0], [0.3, 0.2, 0.4, 0.3, 0.7, 0]]))
+        assert sure > 0.9
+        assert unsure < 0.4
+
+
+def test_bins_hold_equally_many_and_the_error_is_by_hand() -> None:
+    said, right = np.array([0.1, 0.2, 0.8, 0.9]), np.array([False, False, True, False])
+    low, high = reliability(said, right, bins=2)
+    assert (low.pictures, low.said, low.right) == (2, pytest.approx(0.15), 0)
+    assert (high.pictures, high.said, high.right) == (2, pytest.approx(0.85), 0.5)
+    assert calibration_error((low, high)) == pytest.approx((0.15 + 0.35) / 2)
+
+
+def test_it_comes_back_from_a_file() -> None:
+    start = beginning("pure")
+    assert np.array_equal(Calibration.from_dict(start.to_dict()).coefficients, start.coefficients)
+
+
+def test_other_pictures_get_the_probability_of_those_of_the_heap_that_were_as_sure() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 600)
+    said = rng.uniform(0.2, 0.9, 600)
+    own = expit(np.array([-1.0, 0.0, 1.0])[labels] + 0.5 * np.log(said / (1 - said)))
+    table = carried_over(said, own, labels, kinds=4)
+    assert table.shape == (4, 2)
+    assert np.allclose(of_other_pictures(said, labels, table), own, atol=1e-3)
+    assert np.isfinite(of_other_pictures(np.array([0.0, 1.0]), np.array([3, 3]), table)).all()
+
+
+def test_a_method_that_is_always_sure_says_what_its_kinds_are_worth() -> None:
+    labels = np.repeat([0, 1], 50)
+    table = carried_over(np.ones(100), np.repeat([0.6, 0.9], 50), labels, kinds=2)
+    assert np.allclose(of_other_pictures(np.ones(2), np.array([0, 1]), table), [0.6, 0.9], atol=1e-3)

@@ -1,0 +1,64 @@
+"""Which known kinds are hidden, and which of their pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newkinds.rehearsal.draws import FEWEST_EACH, Draw, draw_heaps
+
+
+def heaps(labels: np.ndarray[Any, Any], **changes: Any) -> list[Draw]:
+    options = {"number": 4, "kinds": 5, "pictures": 100, "most": 1000, "seed": 0, "shared": True, **changes}
+    unseen = options.pop("unseen", range(int(labels.max()) + 1))
+    return draw_heaps(labels, unseen, **options)
+
+
+def test_a_heap_has_as_many_kinds_as_the_real_one_and_differs_from_the_others() -> None:
+    labels = np.repeat(np.arange(20), 20)
+    found = heaps(labels)
+    assert [len(draw.hidden) for draw in found] == [5, 5, 5, 5]
+    assert len({draw.hidden for draw in found}) > 1
+    for draw in found:
+        assert set(labels[draw.items]) == set(draw.hidden)
+        assert (np.diff(draw.items) > 0).all()
+
+
+def test_at_most_half_of_the_kinds_are_hidden_where_the_others_teach() -> None:
+    labels = np.repeat(np.arange(9), 20)
+    assert {len(draw.hidden) for draw in heaps(labels, kinds=30)} == {4}
+    assert {len(draw.hidden) for draw in heaps(labels, kinds=30, shared=False)} == {8}
+
+
+@pytest.mark.parametrize(("kinds", "shared", "number"), [(3, True, 0), (4, True, 4), (1, False, 0), (2, False, 4)])
+def test_too_few_kinds_give_no_heap(kinds: int, shared: bool, number: int) -> None:
+    assert len(heaps(np.repeat(np.arange(kinds), 20), shared=shared)) == number
+
+
+def test_kinds_with_too_few_pictures_are_not_hidden() -> None:
+    labels = np.repeat(np.arange(12), [20] * 6 + [FEWEST_EACH - 1] * 6)
+    assert {kind for draw in heaps(labels) for kind in draw.hidden} <= set(range(6))
+
+
+def test_kinds_are_thinned_to_the_size_that_is_usual_in_the_heap() -> None:
+    labels = np.repeat(np.arange(20), np.arange(20) + 100)
+    for draw in heaps(labels, pictures=5 * 20):
+        sizes = np.bincount(labels[draw.items])
+        assert 15 <= sizes[sizes > 0].mean() <= 25
+    for draw in heaps(labels, pictures=10**6, most=200):
+        assert len(draw.items) <= 210
+
+
+def test_a_group_is_hidden_whole() -> None:
+    groups = [f"alphabet {kind // 5}" for kind in range(15)]
+    found = heaps(np.repeat(np.arange(15), 10), groups=groups, shared=False, number=3)
+    assert [draw.hidden for draw in found] == [tuple(range(first, first + 5)) for first in (0, 5, 10)]
+
+
+def test_only_unseen_kinds_are_hidden_and_the_seed_decides() -> None:
+    labels = np.repeat(np.arange(20), 20)
+    assert {kind for draw in heaps(labels, unseen=range(10, 20)) for kind in draw.hidden} <= set(range(10, 20))
+    assert [draw.hidden for draw in heaps(labels)] == [draw.hidden for draw in heaps(labels)]
+    assert [draw.hidden for draw in heaps(labels)] != [draw.hidden for draw in heaps(labels, seed=1)]

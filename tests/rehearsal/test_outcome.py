@@ -1,0 +1,113 @@
+"""What rehearsals show: the choice among settings, the refusal, and what to expect."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from newkinds.rehearsal.calibration import Observed, beginning
+from newkinds.rehearsal.outcome import (
+    AS_SET,
+    Rehearsed,
+    Trial,
+    best_candidate,
+    choice_in_words,
+    compare_candidates,
+    is_hopeless,
+    why_hopeless,
+)
+from newkinds.rehearsal.trust import Trust, judge
+
+
+def rehearsed(acc: float, other: float = 0.0, chance: float = 0.1, pixels: float | None = 0.2) -> Rehearsed:
+    return Rehearsed(("a", "b"), 2, 100, chance, pixels, {AS_SET: Trial(acc, acc), "other": Trial(other, other)})
+
+
+def test_a_change_is_made_only_where_it_is_clearly_better() -> None:
+    clear = [rehearsed(0.7 + i / 100, 0.8 + i / 100) for i in range(5)]
+    assert best_candidate(compare_candidates(clear)) == "other"
+    assert "other, 82.0%" in choice_in_words(compare_candidates(clear), "other")
+    small = [rehearsed(0.7 + i / 100, 0.705 + i / 100) for i in range(5)]
+    unsteady = [rehearsed(0.7, 0.7 + gain) for gain in (0.3, -0.2, 0.2, -0.2, 0.1)]
+    once = [rehearsed(0.7, 0.9)]
+    worse = [rehearsed(0.7, 0.6 + i / 100) for i in range(5)]
+    for some in (small, unsteady, once, worse):
+        assert best_candidate(compare_candidates(some)) == AS_SET
+
+
+def test_the_gain_is_paired() -> None:
+    hard_and_easy = [rehearsed(acc, acc + 0.03 + wobble) for acc, wobble in ((0.3, 0.0), (0.9, 0.01), (0.6, -0.01))]
+    other = compare_candidates(hard_and_easy)[1]
+    assert other.gain == pytest.approx(0.03)
+    assert other.clearly_better
+
+
+@pytest.mark.parametrize(
+    ("acc", "chance", "pixels", "hopeless"),
+    [
+        (0.8, 0.1, 0.3, False),
+        (0.12, 0.1, 0.05, True),  # chance
+        (0.3, 0.1, 0.35, True),  # pixels do better
+        (0.3, 0.1, 0.2, False),
+        (1.0, 0.1, 1.0, False),  # easy, whatever one does
+        (0.3, 0.1, None, False),  # embeddings have no pixels
+    ],
+)
+def test_what_is_hopeless(acc: float, chance: float, pixels: float | None, hopeless: bool) -> None:
+    some = [rehearsed(acc, chance=chance, pixels=pixels)] * 3
+    assert is_hopeless(some, AS_SET) is hopeless
+    if hopeless:
+        assert f"{acc:.0%} of their pictures" in why_hopeless(some, AS_SET)
+        assert ("pixels" in why_hopeless(some, AS_SET)) is (pixels == 0.35)
+
+
+def test_without_rehearsals_nothing_is_hopeless() -> None:
+    assert not is_hopeless([], AS_SET)
+
+
+def test_a_rehearsal_comes_back_from_its_file() -> None:
+    one = rehearsed(0.5, 0.6)
+    assert Rehearsed.from_dict(one.to_dict()) == one
+
+
+def seen(n: int, right: float, seed: int = 0) -> Observed:
+    """Return pictures of which this share is right, and which look it."""
+    rng = np.random.default_rng(seed)
+    yes = rng.random(n) < right
+    like = np.where(yes, 0.95, 0.5) + rng.normal(0, 0.05, n)
+    x = np.stack([like, like, np.full(n, right), np.full(n, right), np.zeros(n), np.zeros(n)], axis=1)
+    return Observed(x, yes, np.arange(n) % 20)
+
+
+def test_what_to_expect_follows_what_is_seen_of_the_heap() -> None:
+    past = [seen(500, share, seed) for seed, share in enumerate((0.6, 0.7, 0.8, 0.9, 0.75))]
+    trials = [Trial(float(one.yes.mean()), 0.7) for one in past]
+    for share in (0.65, 0.85):
+        heap = seen(500, share, 9)
+        trust, probability = judge(heap.x, heap.kinds, 20, past, past, trials, hidden=20)
+        assert trust.acc == pytest.approx(heap.yes.mean(), abs=0.05)
+        assert trust.low <= heap.yes.mean() <= trust.high
+        assert probability[heap.yes].mean() > probability[~heap.yes].mean() + 0.2
+        assert "In 5 rehearsals with 20 of your own kinds hidden" in trust.in_words()
+
+
+def test_fewer_rehearsals_say_less() -> None:
+    past = [seen(500, share, seed) for seed, share in enumerate((0.7, 0.72, 0.71, 0.69, 0.7))]
+    trials = [Trial(0.7, 0.7)] * 5
+    heap = seen(500, 0.7, 9)
+    some = judge(heap.x, heap.kinds, 20, past, past, trials)[0]
+    none, probability = judge(heap.x, heap.kinds, 20, [], [], [], why="there are too few known kinds")
+    assert some.high - some.low < none.high - none.low
+    assert np.array_equal(probability, beginning("right")(heap.x))
+    assert none.rehearsed is None
+    assert none.error is None
+    assert "other data sets: there are too few known kinds" in none.in_words()
+
+
+def test_purity_is_of_kinds_and_none_for_empty_ones() -> None:
+    heap = seen(100, 0.8)
+    trust, _ = judge(heap.x, heap.kinds, 22, [], [], [])
+    assert len(trust.purity) == 22
+    assert trust.purity[20:] == (None, None)
+    assert all(0 < share < 1 for share in trust.purity[:20] if share is not None)
+    assert Trust.from_dict(trust.to_dict()) == trust

@@ -1,0 +1,39 @@
+"""What is seen of pictures that were sorted."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.rehearsal.signals import NAMES, signals
+
+
+def mixture(kinds: int = 4, each: int = 40, apart: float = 8.0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(kinds), each)
+    points = apart * np.eye(kinds, 8)[labels] + rng.normal(size=(len(labels), 8))
+    return labels, points.astype(np.float32)
+
+
+def test_kinds_that_are_there_look_sure_and_made_up_ones_do_not() -> None:
+    labels, points = mixture()
+    sure = signals(labels, points)
+    unsure = signals(np.random.default_rng(1).permutation(labels), points)
+    assert sure.shape == (len(labels), len(NAMES))
+    assert (sure[:, :4].mean(axis=0) > 0.95).all()
+    assert (unsure[:, :4].mean(axis=0) < 0.5).all()
+
+
+def test_a_kind_cut_in_two_and_two_thrown_together_are_seen_by_their_size() -> None:
+    labels, points = mixture()
+    cut = np.where((labels == 0) & (np.arange(len(labels)) % 2 == 0), 4, labels)
+    together = np.where(labels == 1, 0, labels)
+    larger, smaller = NAMES.index("kind too large"), NAMES.index("kind too small")
+    assert (signals(cut, points)[cut == 4, smaller] > 0.4).all()
+    assert (signals(together, points)[together == 0, larger] > 0.2).all()
+    assert (signals(labels, points)[:, [larger, smaller]] == 0).all()
+
+
+def test_numbers_of_kinds_may_have_gaps_and_their_order_does_not_matter() -> None:
+    labels, points = mixture()
+    assert np.array_equal(signals(labels, points), signals(np.array([7, 2, 9, 4])[labels], points))
