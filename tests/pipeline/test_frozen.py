@@ -32,7 +32,7 @@ def embeddings(kinds: int, each: int, seed: int) -> tuple[Any, Any]:
 def found(tmp_path_factory: pytest.TempPathFactory) -> nk.Discovery:
     known, heap = embeddings(20, 12, seed=0), embeddings(6, 20, seed=1)
     out = tmp_path_factory.mktemp("frozen") / "run"
-    return nk.discover(known, heap, out=out, kinds=6, truth="folders", settings=QUICK)
+    return nk.discover(known, heap, out=out, kinds=6, rehearsals=0, truth="folders", settings=QUICK)
 
 
 def test_the_known_kinds_help(found: nk.Discovery) -> None:

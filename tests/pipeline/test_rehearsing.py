@@ -50,7 +50,7 @@ def test_rehearsals_hide_known_kinds_and_are_kept(run: Path) -> None:
     assert all(len(one["hidden"]) == 4 for one in kept["rehearsed"])
     assert all(one["trials"][AS_SET]["acc"] > 2 * one["chance"] for one in kept["rehearsed"])
     assert [one["pixels"] for one in kept["rehearsed"]] == [None] * 5
-    assert {one["name"] for one in kept["tried"]} >= {AS_SET, "k-means", "no neighbours"}
+    assert {one["name"] for one in kept["tried"]} >= {AS_SET, "kmeans", "no neighbours"}
 
 
 def test_probabilities_are_calibrated_and_what_the_method_said_is_kept(run: Path) -> None:

@@ -32,7 +32,7 @@ KEPT = (names.MODEL, names.KINDS, names.PROBABILITIES, names.EMBEDDING, names.TR
 
 
 def discovered(photos: Path, out: Path, tune: str = "last", **settings: Any) -> nk.Discovery:
-    chosen = {**QUICK, **settings, "tune": tune}
+    chosen = {**QUICK, **settings, "tune": tune, "rehearse": {"rehearsals": 0}}
     sources = (photos / "known", photos / "unsorted")
     return nk.discover(*sources, out=out, kinds=3, network=LITE, truth="folders", settings=chosen, page=False)
 

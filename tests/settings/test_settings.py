@@ -21,7 +21,7 @@ from newkinds.networks import NETWORKS
 from newkinds.settings import Section
 from newkinds.settings.files import merge, parse_toml, parse_value, read_toml
 
-STAGES = ["images", "pretrain", "transfer", "count", "initialise"]  # those of methods come behind them
+STAGES = ["images", "pretrain", "transfer", "count", "rehearse", "initialise"]  # those of methods come behind them
 SECTIONS = [*STAGES, *dict.fromkeys(name for method in METHODS.values() for name in method.sections)]
 
 

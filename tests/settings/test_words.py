@@ -67,7 +67,7 @@ def test_names_are_those_of_a_settings_file() -> None:
 
 def test_about_a_dozen_settings_are_everyday() -> None:
     everyday = {name for name, field in declared(Settings).items() if is_everyday(field)}
-    assert 10 <= len(everyday) <= 16
+    assert 10 <= len(everyday) <= 17
     assert {"kinds", "method", "network", "seed", "images.size", "discover.variant", "discover.epochs"} <= everyday
 
 

@@ -182,7 +182,8 @@ class Method:
     f's features; takes_transfer: whether it can use them after a transfer, which may be negative. auxiliary: its
     auxiliary network. resolve: values for its settings that are "auto", by dotted keys. finds_kinds: the number of
     kinds to begin with if the method finds their number itself, from the settings and the number of pictures; None: it
-    is estimated before. heads: the classes of its models' heads. advice: what to try when kinds stay empty.
+    is estimated before. heads: the classes of its models' heads. rivals: other settings that are worth rehearsing, by
+    name, each as changes by dotted keys. always_rehearsed: whether it is a rival of every method. advice: what to try when kinds stay empty.
     """
 
     name: str
@@ -197,6 +198,8 @@ class Method:
     resolve: Callable[[CoreSettings, ImageSet], Mapping[str, Any]] = lambda settings, known: {}
     finds_kinds: Callable[[CoreSettings, int], int | None] = lambda settings, pictures: None
     heads: tuple[type[Head], ...] = (StudentHead, SoftmaxHead)
+    rivals: Callable[[CoreSettings], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
+    always_rehearsed: bool = False
     advice: str = "Ask for fewer with --kinds, or try another --method."
 
 

@@ -88,6 +88,7 @@ METHODS = (
         plain_kmeans,
         {"kmeans": KMeans},
         takes_features=_on_features,
+        always_rehearsed=True,
     ),
     Method(
         "constrained-kmeans",

@@ -48,8 +48,6 @@ from newkinds.transfer import only
 
 SIDE = 16  # pixels that pictures are brought to for k-means on them
 PERMUTED = 20  # orders of the kinds found, for the ACC of chance
-CLUSTERED = ("initialise.neighbours", "discover.neighbours")  # how many pictures are averaged over
-FEW = 3  # of them, where kinds may have few pictures
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +80,13 @@ class Stage:
 def candidates(stage: Stage) -> dict[str, dict[str, Any]]:
     """Return the settings to rehearse beside those that are set, by name: changes to what the user has not said."""
     found: dict[str, dict[str, Any]] = {AS_SET: {}}
-    if stage.settings.rehearse.choose == "off" or stage.settings.method != "dtc":
+    if stage.settings.rehearse.choose == "off":
         return found
-    wanted: dict[str, dict[str, Any]] = {}
-    if stage.way is not None:
-        wanted[f"{FEW} neighbours"] = dict.fromkeys(CLUSTERED, FEW)
-        wanted["no neighbours"] = dict.fromkeys(CLUSTERED, 0)
+    wanted = {name: dict(changes) for name, changes in METHODS[stage.settings.method].rivals(stage.settings).items()}
+    others = {name for name, method in METHODS.items() if method.always_rehearsed} - {stage.settings.method}
+    wanted |= {name: {"method": name} for name in sorted(others)}
     if stage.way not in (None, "none"):
         wanted["features as they are"] = {"transfer.kind": "none"}
-    wanted["k-means"] = {"method": "kmeans"}
     return found | {
         name: changes for name, changes in wanted.items() if not any(stage.asked.said(key) for key in changes)
     }

@@ -13,6 +13,7 @@ AS_SET = "as set"  # the candidate without changes
 CLEARLY = 0.9  # how sure it has to be that a candidate is better, one-sided
 LEAST_GAIN = 0.01  # in ACC, and by how much
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: what stays below it is hopeless
+ENOUGH_KINDS, ENOUGH_PICTURES = 3, 50  # in a rehearsal; of fewer, chance alone gives too much to tell
 GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do as well
 
 
@@ -86,6 +87,7 @@ def best_candidate(tried: Sequence[Tried]) -> str:
 
 def is_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> bool:
     """Return whether hidden kinds were sorted hardly better than by chance, or badly and no better than by pixels."""
+    rehearsed = [one for one in rehearsed if len(one.hidden) >= ENOUGH_KINDS and one.pictures >= ENOUGH_PICTURES]
     if not rehearsed:
         return False
     acc = float(np.mean([one.trials[candidate].acc for one in rehearsed]))

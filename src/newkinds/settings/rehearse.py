@@ -22,7 +22,6 @@ class Rehearse(Section):
         "auto",
         description='"auto": a few other settings are rehearsed, too, and taken in place of those that you did not say '
         'where they are clearly better. "off": the settings stay as they are.',
-        json_schema_extra=EVERYDAY,
     )
     pictures: int = Field(
         2000, ge=20, description="The most pictures in one rehearsal; of more, so many are drawn, which saves time."

@@ -2,7 +2,7 @@
 
 from newkinds.methods.base import Method
 from newkinds.methods.dtc.algorithm import cluster, dtc
-from newkinds.methods.dtc.settings import Discover, resolve
+from newkinds.methods.dtc.settings import Discover, resolve, rivals
 from newkinds.methods.dtc.variants import VARIANTS
 
 METHODS = (
@@ -13,6 +13,7 @@ METHODS = (
         {"discover": Discover},
         assigns="discover",
         resolve=resolve,
+        rivals=rivals,
         advice="Kinds have merged. Ask for fewer with --kinds, or try a lower discover.learning_rate or "
         "discover.consistency in a new run folder.",
     ),

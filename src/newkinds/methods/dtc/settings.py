@@ -16,6 +16,7 @@ from newkinds.settings.base import EVERYDAY, AboveZero, LearningRate, NotNegativ
 # With K kinds, the consistency is K times as small, being a mean over K, and p is K times as flat.
 ALPHA_A_KIND, CONSISTENCY_A_KIND = 0.25, 6.0
 FEWEST_EPOCHS, MOST_EPOCHS, PICTURES = 10, 40, 250_000  # of the main loop; how many pictures it sees in all, about
+FEW_NEIGHBOURS = 3  # to average over where kinds may have few pictures
 FEW_PICTURES = 40  # of a kind: f would learn them by heart
 
 
@@ -206,3 +207,12 @@ def resolved_discover(
 def resolve(settings: CoreSettings, known: ImageSet) -> Mapping[str, Any]:
     """Return the section's values for pictures like the known ones, by dotted keys."""
     return {"discover": resolved_discover(settings.section(Discover), known).model_dump()}
+
+
+def rivals(settings: CoreSettings) -> dict[str, dict[str, Any]]:
+    """Return the settings to rehearse beside these: on frozen features, averages over fewer neighbours."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, name in ((FEW_NEIGHBOURS, f"{FEW_NEIGHBOURS} neighbours"), (0, "no neighbours")):
+        if settings.tune != "all" and settings.initialise.neighbours > number:
+            found[name] = {"initialise.neighbours": number, "discover.neighbours": number}
+    return found
