@@ -16,8 +16,9 @@ from newkinds.evaluation.scores import Scores
 from newkinds.images import Source
 from newkinds.predict import predict_images
 from newkinds.progress import Progress, automatic
+from newkinds.rehearsal.trust import Trust
 from newkinds.runs import RunFolder, names
-from newkinds.runs.results import read_assignment, read_known_quality, read_scores
+from newkinds.runs.results import read_assignment, read_known_quality, read_rehearsal, read_scores, read_trust
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,8 +29,11 @@ class Discovery:
     shown here, too. scores, kmeans_scores: where the truth is known, those of the kinds and those of k-means on the
     features that discovery started from, with the number of pictures that have a truth. count: how the number of kinds
     was estimated, if it was. choice: which epoch's state was kept, "last" or "best", and why. known_quality: how well
-    the known kinds are told apart, where the run says so. network: code of the user's that the run's network is,
-    `module:function`, which `predict` may build again because the user has named it.
+    the known kinds are told apart, where the run says so. trust: how many pictures are probably right, and how pure
+    each kind is, by rehearsals; rehearsal: what each showed, what was tried and chosen; None where none were asked for,
+    and then `probabilities` are the method's own scores, which order pictures and say nothing else. network: code of
+    the user's that the run's network is, `module:function`, which `predict` may build again because the user has named
+    it.
     """
 
     path: Path
@@ -40,6 +44,8 @@ class Discovery:
     choice: dict[str, Any] | None = None
     network: str | None = None
     known_quality: KnownQuality | None = None
+    trust: Trust | None = None
+    rehearsal: dict[str, Any] | None = None
 
     @property
     def known_accuracy(self) -> float | None:
@@ -102,7 +108,13 @@ class Discovery:
         return predict_images(run, images, among=among, network=self.network, data=data, device=device, progress=say)
 
     def __repr__(self) -> str:
-        return f"<Discovery in {self.path}: {self.assignment.summary()}{self._scored()}>"
+        return f"<Discovery in {self.path}: {self.assignment.summary()}{self._trusted()}{self._scored()}>"
+
+    def _trusted(self) -> str:
+        """Return the share of pictures that are probably right, where rehearsals say so."""
+        if self.trust is None:
+            return ""
+        return f", probably {self.trust.acc:.0%} right ({self.trust.low:.0%} to {self.trust.high:.0%})"
 
     def _scored(self) -> str:
         """Return ACC, and of which pictures where that is not all of them."""
@@ -128,5 +140,7 @@ def read_discovery(run: RunFolder, network: str | None = None) -> Discovery:
         choice=run.get_json(names.CHOICE) if run.has(names.CHOICE) else None,
         network=network,
         known_quality=read_known_quality(run),
+        trust=read_trust(run),
+        rehearsal=read_rehearsal(run),
     )
     return found if scored is None else replace(found, scores=scored[0], kmeans_scores=scored[1])

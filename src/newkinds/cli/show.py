@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from newkinds.cli.base import out
 
+MIXED, PURE = 3, 0.7  # at most so many kinds are named as mixed, each below this share of one true kind
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -41,18 +43,69 @@ def show_scan(scan: Scan) -> None:
 
 
 def show_discovery(found: Discovery) -> None:
-    """Print how many kinds were found, their scores where the truth is known, and where the files are."""
+    """Print what was found, how far to trust it, what to look at, where the files are, and what to do next."""
     sizes = Counter(found.labels.tolist()).values()
     asked = found.probabilities.shape[1]
     empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
     out.print(
         f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
     )
+    for sentence in (*_how_many(found), *_how_sure(found), *_look_at(found)):
+        out.print(sentence, markup=False)
     if found.scores is not None and found.kmeans_scores is not None:
         show_scores(found.scores, found.kmeans_scores)
     if found.choice is not None:
         out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
     _show_files(found)
+    out.print(
+        "Next: open the report, look at the kinds and name them; newkinds predict sorts further pictures into them.",
+        markup=False,
+    )
+
+
+def _how_many(found: Discovery) -> list[str]:
+    """Return what is known of the number of kinds, where it was estimated."""
+    from newkinds.report.history import count_range
+
+    if found.count is not None and found.count.get("cannot_tell"):
+        return [f"How many kinds there are cannot be told: {found.count['cannot_tell']}"]
+    likely = count_range(found.count)
+    if likely is None or likely.coverage is None:
+        return []
+    between = f"{likely.low} to {likely.high} kinds" if likely.low < likely.high else f"{likely.low} kinds alone"
+    return [f"Their number was estimated: {between}, which holds the true number in {likely.cases} cases like this."]
+
+
+def _how_sure(found: Discovery) -> list[str]:
+    """Return how many pictures are probably right and why, and what rehearsals chose or warned of."""
+    from newkinds.rehearsal.outcome import AS_SET
+
+    if found.trust is None:
+        return ["How many of them are right: cannot tell, no rehearsals were made. --rehearsals 5 makes them."]
+    said = [found.trust.in_words(), *found.trust.remarks]
+    rehearsal = found.rehearsal or {}
+    if rehearsal.get("hopeless"):
+        said.append(f"Do not trust these kinds. {rehearsal['hopeless']}")
+    if (chosen := rehearsal.get("chosen", AS_SET)) != AS_SET:
+        said.append(f"Sorted with other settings ({chosen}), clearly better in rehearsals; --choose off keeps yours.")
+    return said
+
+
+def _look_at(found: Discovery) -> list[str]:
+    """Return what is worth a look first: the kinds least likely to be one, and pictures that are probably wrong."""
+    from newkinds.report.kinds import DOUBTFUL
+
+    said = []
+    if found.trust is not None:
+        pure = [
+            (share, kind) for kind, share in zip(found.columns, found.trust.purity, strict=True) if share is not None
+        ]
+        mixed = [f"{kind} (about {share:.0%} of one kind)" for share, kind in sorted(pure)[:MIXED] if share < PURE]
+        if mixed:
+            said.append(f"kinds that are probably mixed: {', '.join(mixed)}")
+    if found.assignment.calibrated and (wrong := int((found.assignment.probability < DOUBTFUL).sum())):
+        said.append(f"{wrong} {'picture that is' if wrong == 1 else 'pictures that are'} more likely wrong than right")
+    return [f"Look first at {'; and '.join(said)}."] if said else []
 
 
 def show_rehearsal(found: Rehearsal) -> None:

@@ -171,8 +171,8 @@ def rehearse(stage: Stage, *, kinds: int, pictures: int, ratios: Sequence[float]
     found = [(tensors, Rehearsed.from_dict(about)) for tensors, about in _files(stage, draws, ratios)]
     right: dict[str, list[Observed]] = {}
     pure: dict[str, list[Observed]] = {}
-    for tensors, one in found:
-        for number, candidate in enumerate(one.trials):
+    for tensors, _ in found:
+        for number, candidate in enumerate(candidates(stage)):  # files sort the names of trials, not the numbers
             part = {name: tensors[f"{number}-{name}"].numpy() for name in ("signals", "right", "pure", "kinds")}
             right.setdefault(candidate, []).append(Observed(part["signals"], part["right"], part["kinds"]))
             pure.setdefault(candidate, []).append(Observed(part["signals"], part["pure"], part["kinds"]))

@@ -69,7 +69,8 @@ class Tried:
 def compare_candidates(rehearsed: Sequence[Rehearsed]) -> list[Tried]:
     """Return how candidates compare, what was set first. The error is the half-width of a one-sided interval."""
     found = []
-    for name in rehearsed[0].trials if rehearsed else ():
+    trials = rehearsed[0].trials if rehearsed else {}
+    for name in sorted(trials, key=lambda name: name != AS_SET):  # the trials of a file are in the order of their names
         some = [one for one in rehearsed if name in one.trials]
         gains = np.array([one.trials[name].acc - one.trials[AS_SET].acc for one in some])
         error = None

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newkinds.evaluation.coverage import Coverage
 from newkinds.progress import QUIET, Progress
 from newkinds.report import text
-from newkinds.report.curves import Chart, chart_json
+from newkinds.report.curves import Chart
 from newkinds.report.data import ReportData
 from newkinds.report.embedding_map import EmbeddingMap, make_map
-from newkinds.report.history import Alternative, alternatives, count_charts, training_charts
+from newkinds.report.history import Alternative, CountRange, alternatives, count_charts, count_range, training_charts
 from newkinds.report.journey import Journey, heat_uri, make_journey
 from newkinds.report.kinds import DOUBTFUL, KindSummary, Pick, runners_up, summarise_kinds
 from newkinds.report.mistakes import Mistakes, find_mistakes
 from newkinds.report.oddities import Oddities, find_oddities
-from newkinds.report.palette import LIGHT, SHAPES, mark
+from newkinds.report.payload import page_data
 from newkinds.report.sprites import Sprites, make_sprites
+from newkinds.report.trust import HowFar, how_far
 
 COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
     ("acc", "ACC", text.percent),
@@ -31,8 +31,8 @@ COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
     ("seconds", "Seconds", text.number),
     ("megabytes", "Memory, MB", text.number),
 ]
+STANDS_OUT = 0.02  # below the mean of all kinds: a kind to look at first
 MAX_SKIPPED = 200  # listed by name; the others are counted
-GRID = 10_000  # map coordinates are whole numbers up to this: finer than any screen
 
 SCORES = {
     "acc": ("ACC", True, "Share of pictures in the right kind, kinds matched one to one with the true ones"),
@@ -45,8 +45,9 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Score:
-    """A score against the truth, as shown, and what it means."""
+    """A score against the truth, as shown, and what it means. key: as in SCORES."""
 
+    key: str
     label: str
     value: str
     hint: str
@@ -67,34 +68,53 @@ class Content:
     journey: Journey | None
     mistakes: Mistakes | None
     oddities: Oddities
+    how_far: HowFar | None
     picks: dict[int, Pick]
     scores: list[Score]
     settings: list[tuple[str, list[tuple[str, str]]]]
     payload: dict[str, Any]
 
     @property
-    def mean_confidence(self) -> float:
-        """The mean probability of the pictures' own kinds."""
-        return float(self.data.confidence.mean())
-
-    @property
-    def doubtful(self) -> int:
-        """How many pictures probably do not belong to their kind."""
-        return int((self.data.confidence < DOUBTFUL).sum())
+    def doubtful(self) -> int | None:
+        """How many pictures are more likely wrong than right, None where that cannot be told."""
+        return int((self.data.own_probability < DOUBTFUL).sum()) if self.data.calibrated else None
 
     @property
     def look_first(self) -> KindSummary | None:
-        """The kind that its own pictures are least sure of, where one stands out."""
-        used = [k for k in self.kinds if k.confidence is not None]
+        """The kind that is least likely to be one, or else the last in the method's order, where one stands out."""
+        used = [k for k in self.kinds if k.mean_probability is not None]
         if len(used) < 2:
             return None
-        worst = min(used, key=lambda k: k.confidence or 0.0)
-        return worst if (worst.confidence or 0.0) < self.mean_confidence - 0.02 or worst.doubtful else None
+        pure = {k.kind: k.mean_probability or 0.0 if k.purity is None else k.purity for k in used}
+        worst = min(used, key=lambda k: pure[k.kind])
+        stands_out = pure[worst.kind] < float(np.mean(list(pure.values()))) - STANDS_OUT
+        return worst if stands_out or worst.doubtful else None
 
     @property
-    def sure(self) -> float:
-        """The share of pictures whose kind is more probable than all others together."""
-        return 1 - self.doubtful / len(self.data)
+    def right(self) -> Score | None:
+        """The share of pictures that are right by the truth, where it is known, in plain words."""
+        found = next((score for score in self.scores if score.key == "acc"), None)
+        return found and replace(found, label=f"Right by the truth{_part(self.data.coverage)}")
+
+    @property
+    def count_range(self) -> CountRange | None:
+        """The range that the estimated number of kinds comes with."""
+        return count_range(self.data.count)
+
+    @property
+    def how(self) -> bool:
+        """Whether there is anything to say about how the kinds were found."""
+        return bool(self.scores or self.count or self.training or self.journey)
+
+    @property
+    def hopeless(self) -> str:
+        """Why rehearsals say that it does not work, "" where they do not."""
+        return str((self.data.rehearsal or {}).get("hopeless") or "")
+
+    @property
+    def cannot_tell(self) -> str:
+        """Why the number of kinds cannot be told, "" where it was given or can be."""
+        return str((self.data.count or {}).get("cannot_tell") or "")
 
     @property
     def confusion_picture(self) -> str:
@@ -138,7 +158,7 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
     kinds = summarise_kinds(data)
     mistakes, oddities = find_mistakes(data), find_oddities(data)
     layout = make_map(data.features, data.labels, data.seed, progress=progress)
-    journey = make_journey(data.snapshots, layout, data.labels, data.confidence, data.seed, progress=progress)
+    journey = make_journey(data.snapshots, layout, data.labels, data.own_probability, data.seed, progress=progress)
     on_cards = [p.item for kind in kinds for p in (*kind.central_picks, *kind.doubtful_picks, *kind.border_picks)]
     on_cards += [item for mistake in (mistakes.largest if mistakes else ()) for item in mistake.items]
     on_cards = list(dict.fromkeys([*on_cards, *oddities.items]))
@@ -164,106 +184,31 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
         journey=journey,
         mistakes=mistakes,
         oddities=oddities,
+        how_far=how_far(data),
         picks=_picks(data, on_cards),
         scores=_scores(data.scores, data.coverage),
         settings=text.flat_settings(data.settings),
-        payload={
-            "title": data.title,
-            "kinds": [_kind_json(kind) for kind in kinds],
-            "points": _points_json(data, layout, sprites),
-            "frames": _frames_json(journey),
-            "known": [text.visible(name) for name in data.known_classes] if data.nearest_known else [],
-            "sprites": _sprites_json(sprites),
-            "marks": {"paths": SHAPES, "colours": len(LIGHT)},
-            "charts": {chart.key: chart_json(chart) for chart in (*training, *count)},
-        },
+        payload=page_data(data, kinds, layout, sprites, journey, (*training, *count)),
     )
 
 
 def _picks(data: ReportData, items: list[int]) -> dict[int, Pick]:
     """Return the caption of each of these pictures."""
     second, probability = runners_up(data)
-    own = data.confidence
+    own = data.own_probability
     return {i: Pick(i, float(own[i]), int(second[i]) if second[i] >= 0 else None, float(probability[i])) for i in items}
-
-
-def _frames_json(journey: Journey | None) -> dict[str, Any] | None:
-    """Return the places and kinds of some of the map's points in each snapshot."""
-    if journey is None or len(journey.frames) < 2:
-        return None
-    grid = [np.rint(frame.places * GRID).astype(int) for frame in journey.frames]
-    return {
-        "points": journey.points.tolist(),
-        "epoch": [frame.epoch for frame in journey.frames],
-        "x": [places[:, 0].tolist() for places in grid],
-        "y": [places[:, 1].tolist() for places in grid],
-        "kind": [frame.kinds.tolist() for frame in journey.frames],
-    }
 
 
 def _scores(scores: dict[str, float] | None, covered: Coverage | None) -> list[Score]:
     """Return the scores as shown; those of a part of the pictures say so in their labels."""
-    part = "" if covered is None or covered.complete else f" on {text.whole(covered.pictures)}"
     shown = []
     for key in sorted(scores or {}, key=lambda k: list(SCORES).index(k) if k in SCORES else len(SCORES)):
         label, share, hint = SCORES.get(key, (text.visible(key).replace("_", " "), False, ""))
         value = (scores or {})[key]
-        shown.append(Score(label + part, text.percent(value) if share else text.number(value), hint))
+        shown.append(Score(key, label + _part(covered), text.percent(value) if share else text.number(value), hint))
     return shown
 
 
-def _kind_json(kind: KindSummary) -> dict[str, Any]:
-    style = mark(kind.kind)
-    return {
-        "name": text.kind_name(kind.kind),
-        "size": kind.size,
-        "colour": style.colour,
-        "path": style.path,
-        "hollow": style.hollow,
-    }
-
-
-def _points_json(data: ReportData, layout: EmbeddingMap, sprites: Sprites | None) -> dict[str, Any]:
-    """Return the map's points by column, which is half as long as a list of records."""
-    items = layout.items
-    second, second_probability = runners_up(data)
-    places = np.rint(layout.places * GRID).astype(int)
-    found = [sprites.places.get(i) if sprites else None for i in items.tolist()]
-    truths = sorted({data.truth[i] for i in items}) if data.truth is not None else []
-    truth_number = {name: number for number, name in enumerate(truths)}
-    return {
-        "grid": GRID,
-        "x": places[:, 0].tolist(),
-        "y": places[:, 1].tolist(),
-        "name": [text.visible(data.names[i]) for i in items],
-        "kind": data.labels[items].tolist(),
-        "probability": [text.percent(p) for p in data.confidence[items]],
-        "second": second[items].tolist(),
-        "second_probability": [text.percent(p) for p in second_probability[items]],
-        "percent": np.rint(data.confidence[items] * 100).astype(int).tolist(),
-        "truth": None if data.truth is None else [truth_number[data.truth[i]] for i in items],
-        "truths": [text.visible(name) for name in truths],
-        "known": _known_json(data, items),
-        "sprite": [None if place is None else [place.sheet, place.x, place.y] for place in found],
-    }
-
-
-def _known_json(data: ReportData, items: NDArray[np.int64]) -> list[int] | None:
-    """Return the nearest known kind of each of these pictures; None where the run does not say."""
-    near = data.nearest_known
-    if near is None:
-        return None
-    found: list[int] = near.of_items[items].tolist()
-    return found
-
-
-def _sprites_json(sprites: Sprites | None) -> dict[str, Any] | None:
-    if sprites is None:
-        return None
-    return {
-        "width": sprites.width,
-        "height": sprites.height,
-        "scale": sprites.scale,
-        "pixelated": sprites.pixelated,
-        "sheets": [[sheet.width, sheet.height] for sheet in sprites.sheets],
-    }
+def _part(covered: Coverage | None) -> str:
+    """Return on how many pictures there is a truth, where that is a part of them: " on 40"."""
+    return "" if covered is None or covered.complete else f" on {text.whole(covered.pictures)}"

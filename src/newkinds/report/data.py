@@ -15,6 +15,7 @@ from newkinds.evaluation.coverage import Coverage, coverage
 from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
+from newkinds.rehearsal.trust import Trust
 from newkinds.report.known_kinds import NearestKnown
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may be and still count as a rounding error
@@ -43,6 +44,8 @@ class ReportData:
     snapshots: of the training, the start first; without them, the page leaves out what shows them.
     nearest_known: distances to the known kinds, if the run has a model.
     known_quality: how well the known kinds are told apart, where the run says so.
+    trust: what to expect of the answer; rehearsal: what rehearsals showed, what was tried and chosen, as rehearsal.json
+        has it; both None where none were asked for.
     """
 
     title: str
@@ -65,6 +68,8 @@ class ReportData:
     snapshots: tuple[Snapshot, ...] = ()
     nearest_known: NearestKnown | None = None
     known_quality: KnownQuality | None = None
+    trust: Trust | None = None
+    rehearsal: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)
@@ -77,6 +82,8 @@ class ReportData:
                 raise DataError(f"pixels has shape {self.pixels.shape}; (N, 1 or 3, H, W) is needed.")
         if self.truth is not None and len(self.truth) != n:
             raise DataError(f"truth has {len(self.truth)} entries for {n} pictures.")
+        if self.trust is not None and len(self.trust.purity) != self.n_kinds:
+            raise DataError(f"trust is of {len(self.trust.purity)} kinds, and there are {self.n_kinds}.")
         bad = ~np.isfinite(self.features).all(axis=1)
         low, high = -ROUNDING, 1 + ROUNDING
         bad |= ~((self.probabilities >= low) & (self.probabilities <= high)).all(axis=1)  # false for NaN, too
@@ -115,8 +122,13 @@ class ReportData:
         return len(self.assignment.columns)
 
     @property
-    def confidence(self) -> NDArray[np.float64]:
-        """The probability of each picture's own kind, float64 (N,) in [0, 1]."""
+    def calibrated(self) -> bool:
+        """Whether probabilities say how often such a picture is right; if not, they only order the pictures."""
+        return self.assignment.calibrated
+
+    @property
+    def own_probability(self) -> NDArray[np.float64]:
+        """The probability of each picture's own kind, float64 (N,) in [0, 1]; see `calibrated`."""
         own = self.probabilities[np.arange(len(self)), self.labels]
         return np.clip(own.astype(np.float64), 0.0, 1.0)
 

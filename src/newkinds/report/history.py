@@ -9,6 +9,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
+from newkinds.report import text
 from newkinds.report.curves import Chart, Guide, Line
 
 NEIGHBOURS = 3  # numbers of clusters below and above the chosen one that are shown
@@ -29,6 +30,28 @@ class Alternative:
     index: float | None
     index_spread: float | None
     found: float | None
+
+
+@dataclass(frozen=True)
+class CountRange:
+    """A range of the number of kinds. coverage: how often such a range holds the true number, None if not measured."""
+
+    low: int
+    high: int
+    coverage: float | None
+
+    @property
+    def cases(self) -> str:
+        """How often it holds the true number: "8 of 10"; "" if that is not measured."""
+        return "" if self.coverage is None else text.cases(self.coverage)
+
+
+def count_range(count: Mapping[str, Any] | None) -> CountRange | None:
+    """Return the range that an estimate comes with, if it has one and does not say that it cannot tell."""
+    if count is None or count.get("cannot_tell"):
+        return None
+    low, high = _finite(count.get("low")), _finite(count.get("high"))
+    return None if low is None or high is None else CountRange(int(low), int(high), _finite(count.get("coverage")))
 
 
 def alternatives(count: Mapping[str, Any] | None) -> list[Alternative]:

@@ -58,13 +58,13 @@ def make_journey(
     snapshots: Sequence[Snapshot],
     layout: EmbeddingMap,
     kinds: NDArray[np.int64],
-    confidence: NDArray[np.float64],
+    own: NDArray[np.float64],
     seed: int,
     *,
     limit: int = MAX_MOVING,
     progress: Progress = QUIET,
 ) -> Journey | None:
-    """Trace some of the map's points back to the start. kinds, confidence: of all pictures, (N,).
+    """Trace some of the map's points back to the start. kinds, own: of all pictures, and how probable, (N,).
 
     The last snapshot's layout is initialised by the map, and each other one by the snapshot after it, so that points
     move smoothly from frame to frame and end where the map has them.
@@ -84,7 +84,7 @@ def make_journey(
                 places = follow(snapshot.embedding[rows], places, seed)
                 frames.insert(0, Frame(snapshot.epoch, places, snapshot.p[rows].argmax(axis=1)))
                 step.advance()
-    order = _heat_rows(items, kinds, confidence, seed)
+    order = _heat_rows(items, kinds, own, seed)
     panels = tuple(Panel(m.epoch, _heat(m.p[order]), _heat(m.q[order])) for m in shown)
     return Journey(points, tuple(frames), panels, len(order), shown[0].p.shape[1], len(snapshots))
 
@@ -98,11 +98,11 @@ def _spread(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def _heat_rows(
-    items: NDArray[np.int64], kinds: NDArray[np.int64], confidence: NDArray[np.float64], seed: int
+    items: NDArray[np.int64], kinds: NDArray[np.int64], own: NDArray[np.float64], seed: int
 ) -> NDArray[np.int64]:
     """Return which of the items the heat maps show: sorted by final kind, within a kind the most certain first."""
     some = thin(kinds[items], seed, MAX_ROWS)
-    return some[np.lexsort((-confidence[items[some]], kinds[items[some]]))]
+    return some[np.lexsort((-own[items[some]], kinds[items[some]]))]
 
 
 def ramp(values: NDArray[np.floating]) -> NDArray[np.uint8]:

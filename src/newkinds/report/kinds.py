@@ -1,4 +1,4 @@
-"""Summaries of kinds: size, confidence, and central, doubtful and border pictures."""
+"""Summaries of kinds: size, purity, and central, doubtful and border pictures."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class Pick:
 
 @dataclass(frozen=True)
 class KindSummary:
-    """One kind; `confidence` is None for an empty one. `truths`: see `_truths`.
+    """One kind. `truths`: see `_truths`.
 
+    mean_probability: of its pictures, None for an empty one. purity: the share of its pictures that are probably of one
+    true kind, None where rehearsals do not say. doubtful: how many of its pictures are probably not of it, None where
+    probabilities only order them.
     central_picks: the pictures nearest to the mean of its features; doubtful_picks: those of the least probability;
     border_picks: of the others, those with the most probable runner-up.
     """
@@ -39,8 +42,9 @@ class KindSummary:
     kind: int
     size: int
     share: float
-    confidence: float | None
-    doubtful: int
+    mean_probability: float | None
+    purity: float | None
+    doubtful: int | None
     central_picks: tuple[Pick, ...]
     doubtful_picks: tuple[Pick, ...]
     border_picks: tuple[Pick, ...]
@@ -60,7 +64,7 @@ def runners_up(data: ReportData) -> tuple[NDArray[np.int64], NDArray[np.float64]
 
 def summarise_kinds(data: ReportData) -> list[KindSummary]:
     """Return the K kinds in the order of their numbers."""
-    confidence = data.confidence
+    own = data.own_probability
     second, second_probability = runners_up(data)
     wanted = PICTURES if data.n_kinds <= MANY_KINDS else PICTURES // 2
 
@@ -68,7 +72,7 @@ def summarise_kinds(data: ReportData) -> list[KindSummary]:
         runner_up = int(second[item])
         return Pick(
             int(item),
-            float(confidence[item]),
+            float(own[item]),
             runner_up if runner_up >= 0 else None,
             float(second_probability[item]),
         )
@@ -76,14 +80,15 @@ def summarise_kinds(data: ReportData) -> list[KindSummary]:
     summaries = []
     for kind in range(data.n_kinds):
         members = np.flatnonzero(data.labels == kind)
-        central, doubtful, border = _picks(data, members, confidence, second_probability, wanted)
+        central, doubtful, border = _picks(data, members, own, second_probability, wanted)
         summaries.append(
             KindSummary(
                 kind=kind,
                 size=len(members),
                 share=len(members) / len(data),
-                confidence=float(confidence[members].mean()) if len(members) else None,
-                doubtful=int((confidence[members] < DOUBTFUL).sum()),
+                mean_probability=float(own[members].mean()) if len(members) else None,
+                purity=None if data.trust is None else data.trust.purity[kind],
+                doubtful=int((own[members] < DOUBTFUL).sum()) if data.calibrated else None,
                 central_picks=tuple(pick(i) for i in central),
                 doubtful_picks=tuple(pick(i) for i in doubtful),
                 border_picks=tuple(pick(i) for i in border),
@@ -96,13 +101,13 @@ def summarise_kinds(data: ReportData) -> list[KindSummary]:
 def _picks(
     data: ReportData,
     members: NDArray[np.int64],
-    confidence: NDArray[np.float64],
+    own: NDArray[np.float64],
     second_probability: NDArray[np.float64],
     wanted: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the most central, the most doubtful and the border pictures of a kind; no picture is in two rows."""
     n_central = min(wanted, (len(members) + 1) // 2)
-    rising = members[np.argsort(confidence[members], kind="stable")]
+    rising = members[np.argsort(own[members], kind="stable")]
     n_doubtful = min(FEW_PICTURES, len(members) - n_central)
     doubtful, left = rising[:n_doubtful], np.sort(rising[n_doubtful:])
     points = data.features[members].astype(np.float64)
@@ -110,9 +115,9 @@ def _picks(
     away = np.square(points - points.mean(axis=0)).sum(axis=1) if len(members) else np.zeros(0)
     order = np.argsort(away[np.searchsorted(members, left)], kind="stable")
     central, left = left[order[:n_central]], np.sort(left[order[n_central:]])
-    margin = confidence[left] - second_probability[left]
+    margin = own[left] - second_probability[left]
     border = left[np.argsort(margin, kind="stable")][:FEW_PICTURES]
-    return central, doubtful, border[confidence[border] < SURE] if data.n_kinds > 1 else border[:0]
+    return central, doubtful, border[own[border] < SURE] if data.n_kinds > 1 else border[:0]
 
 
 def _truths(data: ReportData, members: list[int]) -> tuple[tuple[str, int], ...]:

@@ -107,18 +107,18 @@ def _largest(
     truth: NDArray[np.int64],
     kinds: NDArray[np.int64],
 ) -> tuple[Mistake, ...]:
-    """Return the largest cells off the matching, each with its most confident, and therefore worst, pictures."""
+    """Return the largest cells off the matching, each with the pictures that it is surest of, the worst of them."""
     wrong = counts.copy()
     for kind, true in matched.items():
         wrong[true, kind] = 0
-    confidence = data.confidence
+    own = data.own_probability
     found = []
     for cell in np.argsort(-wrong, axis=None, kind="stable")[:GALLERIES]:
         true, kind = (int(i) for i in np.unravel_index(cell, wrong.shape))
         if not wrong[true, kind]:
             break
         items = rows[(truth == true) & (kinds == kind)]
-        surest = items[np.argsort(-confidence[items], kind="stable")][:PICTURES]
+        surest = items[np.argsort(-own[items], kind="stable")][:PICTURES]
         meant = names[matched[kind]] if kind in matched else None
         size = int(counts[:, kind].sum())
         found.append(Mistake(kind, names[true], meant, int(wrong[true, kind]), size, tuple(surest.tolist())))

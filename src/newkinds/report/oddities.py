@@ -32,9 +32,10 @@ class Group:
 class Oddities:
     """Pictures worth a look, most remarkable first.
 
-    doubtful: the least certain ones. same, near: groups of pictures; n_same, n_near: how many groups there are in
-    total, of how many pictures. unlike: outliers and their distance in units of the typical one; n_unlike: how many
-    there are among the `looked_at`; beside_known: whether the known kinds were considered, too.
+    doubtful: those that are probably wrong, or where that cannot be told, the last in the method's order. same, near:
+    groups of pictures; n_same, n_near: how many groups there are in total, of how many pictures. unlike: outliers and
+    their distance in units of the typical one; n_unlike: how many there are among the `looked_at`; beside_known:
+    whether the known kinds were considered, too.
     """
 
     doubtful: tuple[int, ...]
@@ -56,15 +57,16 @@ class Oddities:
 
 def find_oddities(data: ReportData) -> Oddities:
     """Find the pictures that are worth a look."""
-    confidence = data.confidence
-    rising = np.argsort(confidence, kind="stable")[:SHOWN]
+    own = data.own_probability
+    rising = np.argsort(own, kind="stable")[:SHOWN]
+    below = DOUBTFUL if data.calibrated else own.max()  # where they are only ordered, all but the surest may be shown
     same: list[list[int]] = []
     near: list[list[int]] = []
     if data.pixels is not None:
         same, near = _repeated(data.pixels)
     unlike, looked_at = _unlike(data)
     return Oddities(
-        doubtful=tuple(int(i) for i in rising if confidence[i] < DOUBTFUL),
+        doubtful=tuple(int(i) for i in rising if own[i] < below),
         same=tuple(_group(data, items) for items in _remarkable(data, same)),
         n_same=(len(same), sum(len(items) for items in same)),
         near=tuple(_group(data, items) for items in _remarkable(data, near)),

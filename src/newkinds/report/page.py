@@ -20,7 +20,7 @@ from markupsafe import Markup
 from newkinds.errors import RunError
 from newkinds.files import write_atomic
 from newkinds.progress import QUIET, Progress
-from newkinds.report import content, curves, text
+from newkinds.report import content, curves, text, trust_plot
 from newkinds.report.content import Content
 from newkinds.report.data import ReportData
 from newkinds.report.palette import mark, palette_css
@@ -68,9 +68,20 @@ def render(shown: Content) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        visible=text.visible, whole=text.whole, percent=text.percent, number=text.number, kind=text.kind_name
+        visible=text.visible,
+        whole=text.whole,
+        percent=text.percent,
+        number=text.number,
+        kind=text.kind_name,
+        of_100=text.of_100,
     )
-    environment.globals.update(mark=mark, plural=text.plural, svg=curves.svg)
+    environment.globals.update(
+        mark=mark,
+        plural=text.plural,
+        svg=curves.svg,
+        rehearsal_plot=trust_plot.rehearsal_plot,
+        reliability_plot=trust_plot.reliability_plot,
+    )
     return environment.get_template("index.html.j2").render(
         shown=shown,
         data=shown.data,

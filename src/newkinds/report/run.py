@@ -13,9 +13,11 @@ from newkinds.runs import RunFolder, names
 from newkinds.runs.results import (
     read_assignment,
     read_known_quality,
+    read_rehearsal,
     read_scores,
     read_snapshots,
     read_tensors,
+    read_trust,
 )
 
 
@@ -52,6 +54,8 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         snapshots=tuple(read_snapshots(run)),
         nearest_known=near,
         known_quality=read_known_quality(run),
+        trust=read_trust(run),
+        rehearsal=read_rehearsal(run),
     )
 
 

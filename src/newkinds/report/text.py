@@ -53,6 +53,17 @@ def percent(share: float | None, digits: int = 1) -> str:
     return f"{value:.{digits}f}%" if value not in (0, 100) else f"{value:.0f}%"
 
 
+def of_100(share: float) -> int:
+    """Return a share as a whole number of 100, never 0 or 100 for what is neither."""
+    return round(share * 100) if share in (0, 1) else min(99, max(1, round(share * 100)))
+
+
+def cases(share: float) -> str:
+    """Format how often something happens: "8 of 10", "85 of 100"."""
+    tenths = round(share * 10)
+    return f"{tenths} of 10" if abs(share * 10 - tenths) < 0.05 and 0 < tenths < 10 else f"{of_100(share)} of 100"
+
+
 def number(value: float | None) -> str:
     """Format a number with three significant digits."""
     if value is None or not math.isfinite(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from newkinds.assignment import Assignment
 from newkinds.evaluation.known_quality import KnownQuality, from_dict
 from newkinds.evaluation.scores import Scores
 from newkinds.methods.base import Snapshot
+from newkinds.rehearsal.trust import Trust
 from newkinds.runs import names
 from newkinds.runs.folder import RunFolder
 from newkinds.tensors import from_bytes, to_bytes
@@ -53,6 +55,17 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
 def read_known_quality(run: RunFolder) -> KnownQuality | None:
     """Return how well a run tells the known kinds apart, None if it does not say."""
     return from_dict(run.get_json(names.KNOWN_QUALITY)) if run.has(names.KNOWN_QUALITY) else None
+
+
+def read_trust(run: RunFolder) -> Trust | None:
+    """Return what to expect of a run's answer, None if no rehearsals were asked for."""
+    return Trust.from_dict(run.get_json(names.TRUST)) if run.has(names.TRUST) else None
+
+
+def read_rehearsal(run: RunFolder) -> dict[str, Any] | None:
+    """Return how well hidden known kinds were sorted, and what was tried and chosen; None if it was not asked for."""
+    found: dict[str, Any] | None = run.get_json(names.REHEARSAL) if run.has(names.REHEARSAL) else None
+    return found
 
 
 def put_snapshot(run: RunFolder, taken: Snapshot) -> None:

@@ -1,8 +1,7 @@
 // How points look: the group that each belongs to under a colouring, and what draws them: WebGL, or a plain canvas.
 newkinds.colouring = (() => {
-  const { points, kinds, known, marks } = newkinds.data;
+  const { points, kinds, known, marks, certainty } = newkinds.data;
   const n = points.x.length;
-  const steps = 10; // of the probability
 
   const style = (i) => ({
     colour: i % marks.colours,
@@ -28,10 +27,10 @@ newkinds.colouring = (() => {
       return found;
     },
     probability() {
-      const labels = Array.from({ length: steps }, (_, i) => `${i * 10} to ${i * 10 + 10}%`);
-      const of = points.percent.map((p) => Math.min(steps - 1, Math.floor(p / 10)));
-      const styles = labels.map((_, i) => ({ mix: i / (steps - 1), path: i < 5 ? 3 : 0, hollow: false }));
-      return { labels, of, styles };
+      const last = certainty.length - 1;
+      const of = points.percent.map((p) => Math.min(last, Math.floor(p / 10)));
+      const styles = certainty.map((_, i) => ({ mix: i / last, path: i < certainty.length / 2 ? 3 : 0, hollow: false }));
+      return { labels: certainty, of, styles };
     },
   };
 

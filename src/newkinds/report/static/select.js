@@ -19,10 +19,13 @@ newkinds.selection = (() => {
     const kind = document.createElement("span");
     kind.className = "next";
     kind.textContent = names.of(points.kind[i]);
-    const probability = document.createElement("span");
-    probability.className = "p";
-    probability.textContent = points.probability[i];
-    item.append(kind, probability);
+    item.append(kind);
+    if (points.calibrated) {
+      const probability = document.createElement("span");
+      probability.className = "p";
+      probability.textContent = `${points.percent[i]}%`;
+      item.append(probability);
+    }
     return item;
   }
 
