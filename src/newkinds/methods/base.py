@@ -183,7 +183,8 @@ class Method:
     auxiliary network. resolve: values for its settings that are "auto", by dotted keys. finds_kinds: the number of
     kinds to begin with if the method finds their number itself, from the settings and the number of pictures; None: it
     is estimated before. heads: the classes of its models' heads. rivals: other settings that are worth rehearsing, by
-    name, each as changes by dotted keys. always_rehearsed: whether it is a rival of every method. advice: what to try when kinds stay empty.
+    name, each as changes by dotted keys. always_rehearsed: whether it is a rival of every method. advice: what to try
+    when kinds stay empty.
     """
 
     name: str
