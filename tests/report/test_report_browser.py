@@ -45,6 +45,7 @@ def test_a_truth_about_a_part(open_page: Any, pages: Callable[..., Path], pictur
     assert screen.run("return document.getElementById('scored-on').checkVisibility()")
     labels = screen.run("return [...document.querySelectorAll('.stats dt')].map((label) => label.textContent)")
     assert [label for label in labels if "A" in label] == (["ACC on 40", "ARI on 40"] if scores else [])
+    assert ("Right by the truth on 40" in labels) is (scores is not None)
     links = "return [...document.querySelectorAll('nav a')].map((link) => link.hash)"
     assert ("#wrong" in screen.run(links)) is (scores is not None)
     screen.map_into_view()
