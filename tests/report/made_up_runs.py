@@ -14,6 +14,7 @@ from newkinds.assignment import Assignment
 from newkinds.count import Count, Point
 from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
+from newkinds.rehearsal.trust import Trust
 from newkinds.report import ReportData
 from newkinds.report.known_kinds import NearestKnown
 
@@ -59,10 +60,14 @@ def build(
     pictures: bool = True,
     with_truth: bool = True,
     with_snapshots: bool = False,
+    rehearsals: int = 5,
     seed: int = 0,
     **more: Any,
 ) -> ReportData:
-    """Return a run over n pictures in k well separated kinds; `names`, `kinds` and `probabilities` may be given."""
+    """Return a run over n pictures in k well separated kinds; `names`, `kinds` and `probabilities` may be given.
+
+    rehearsals: without any, probabilities are not calibrated, and nothing says how far to trust them.
+    """
     rng = np.random.default_rng(seed)
     kinds = more.pop("kinds", np.arange(n, dtype=np.int64) % k)
     logits = rng.normal(size=(n, k)).clip(-1.9, 1.9)  # so that the own kind is the most probable
@@ -74,6 +79,7 @@ def build(
         "assignment": Assignment.of_new(
             more.pop("names", tuple(f"unsorted/{i:05d}.png" for i in range(n))),
             more.pop("probabilities", probabilities.astype(np.float32)),
+            {"calibrated": True} if rehearsals else {},
         ),
         "features": (rng.normal(size=(k, 6))[kinds] * 6 + rng.normal(size=(n, 6))).astype(np.float32),
         "truth": tuple(f"class {kind}" for kind in kinds) if with_truth else None,
@@ -86,6 +92,8 @@ def build(
         "skipped": (Skipped("broken.png", "the file ends early"),),
         "known_classes": ("cat", "dog"),
         "assigns": "discover",
+        "trust": trusted(k, rehearsals) if rehearsals else None,
+        "rehearsal": rehearsed(rehearsals) if rehearsals else None,
     }
     data = ReportData(**(fields | more))
     return replace(data, snapshots=snapshots(data)) if with_snapshots else data
@@ -104,6 +112,30 @@ def snapshots(data: ReportData, epochs: tuple[int, ...] = (0, 4, 8)) -> tuple[Sn
         values = (values.astype(np.float32) for values in (embedding, p, q))
         found.append(Snapshot(epoch, items, *values))
     return tuple(found)
+
+
+def trusted(k: int, rehearsals: int = 5) -> Trust:
+    """Return what rehearsals might say of k kinds, the purest first."""
+    bins = ((10, 0.3, 0.35), (10, 0.6, 0.5), (10, 0.9, 0.95))
+    purity = tuple(0.95 - 0.3 * kind / k for kind in range(k))
+    return Trust(0.81, 0.75, 0.87, 0.8, purity, rehearsals, 3, (0.7, 0.9), 0.0667, bins, remarks=("It is <made up>.",))
+
+
+def rehearsed(rehearsals: int = 5, hopeless: str = "") -> dict[str, Any]:
+    """Return what rehearsal.json might hold."""
+    trials = {"as set": {"acc": 0.7, "nmi": 0.8}, "k-means": {"acc": 0.8, "nmi": 0.8}}
+    one = {"hidden": ["cat", "</bdi><b>dog", "eel"], "asked": 3, "pictures": 1200, "chance": 0.4, "pixels": 0.45}
+    return {
+        "rehearsed": [{**one, "trials": trials} for _ in range(rehearsals)],
+        "tried": [
+            {"name": "as set", "acc": 0.7, "gain": 0.0, "gain_error": 0.0},
+            {"name": "k-means", "acc": 0.8, "gain": 0.1, "gain_error": 0.03},
+        ],
+        "changes": {"as set": {}, "k-means": {"method": "kmeans"}},
+        "chosen": "k-means",
+        "hopeless": hopeless,
+        "why": "",
+    }
 
 
 def near_known(n: int, k: int, known: int = 2) -> NearestKnown:

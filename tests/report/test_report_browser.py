@@ -45,6 +45,7 @@ def test_a_truth_about_a_part(open_page: Any, pages: Callable[..., Path], pictur
     assert screen.run("return document.getElementById('scored-on').checkVisibility()")
     labels = screen.run("return [...document.querySelectorAll('.stats dt')].map((label) => label.textContent)")
     assert [label for label in labels if "A" in label] == (["ACC on 40", "ARI on 40"] if scores else [])
+    assert ("Right by the truth on 40" in labels) is (scores is not None)
     links = "return [...document.querySelectorAll('nav a')].map((link) => link.hash)"
     assert ("#wrong" in screen.run(links)) is (scores is not None)
     screen.map_into_view()
@@ -239,4 +240,36 @@ def test_digits(open_page: Any, pages: Callable[..., Path], screenshots: Path) -
         screen.look(width, 900, dark)
         screen.save(screenshots / f"digits-{name}.png", whole=True)
     screen.show_pictures(screenshots / "digits-pictures.png")
+    assert screen.complaints() == []
+
+
+@pytest.mark.parametrize("rehearsals", [5, 0])
+def test_how_far_to_trust_it(
+    open_page: Any, pages: Callable[..., Path], shut_out: Any, screenshots: Path, rehearsals: int
+) -> None:
+    screen = open_page(pages(f"trust-{rehearsals}", 60, 4, rehearsals=rehearsals))
+    links = "return [...document.querySelectorAll('nav a')].map((link) => link.hash)"
+    assert screen.run(links)[0] == "#trust"
+    for width, dark in ((1280, False), (1280, True), (360, False), (360, True)):
+        screen.look(width, 900, dark)
+        assert screen.run("return document.documentElement.scrollWidth") <= width
+        screen.run("document.getElementById('trust').scrollIntoView({behavior: 'instant'})")
+        screen.save(screenshots / f"trust-{rehearsals}-{width}-{'dark' if dark else 'light'}.png")
+    assert shut_out(screen) == []
+    plots = "return [...document.querySelectorAll('.plot')].map((plot) => plot.getBoundingClientRect().width > 200)"
+    assert screen.run(plots) == [True] * (2 if rehearsals else 0)
+    screen.look()
+    screen.map_into_view()
+    screen.hover(17)
+    percent = screen.run("return newkinds.data.points.percent[17]")
+    right = f"Kind 1, right for {percent} of 100 such pictures" if rehearsals else "Kind 1"
+    assert screen.text("tip-kind") == right
+    assert screen.text("tip-second").startswith("or Kind ")
+    assert "%" not in screen.text("tip-second")
+    screen.set("map-colour", "probability", "change")
+    labels = screen.run("return [...document.querySelectorAll('#legend bdi')].map((e) => e.textContent)")
+    assert labels[-1] == ("90 to 100 of 100" if rehearsals else "surest tenth")
+    screen.run("newkinds.selection.toggle(17)")
+    shown = screen.run("return document.querySelector('#selection-pictures .p')?.textContent")
+    assert shown == (f"{percent}%" if rehearsals else None)
     assert screen.complaints() == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_up_runs import trusted
 
 from newkinds.errors import DataError
 from newkinds.report.kinds import runners_up, summarise_kinds
@@ -19,6 +20,7 @@ from newkinds.report.kinds import runners_up, summarise_kinds
         ({"probabilities": np.full((6, 4), 1.5, dtype=np.float32)}, "outside"),
         ({"pixels": np.zeros((6, 2, 8, 8), dtype=np.uint8)}, "1 or 3"),
         ({"truth": ("a",)}, "1 entries for 6"),
+        ({"trust": trusted(3)}, "of 3 kinds, and there are 4"),
     ],
 )
 def test_wrong_data_is_refused(make_data: Any, change: dict[str, Any], says: str) -> None:
@@ -37,12 +39,15 @@ def test_kinds_by_hand(make_data: Any) -> None:
     data = make_data(4, 3, kinds=np.array([0, 0, 1, 0]), probabilities=p, truth=("a", "b", "b", "a"), pictures=False)
     first, second, third = summarise_kinds(data)
     assert (first.size, first.share, first.doubtful) == (3, 0.75, 1)
-    assert first.confidence == pytest.approx((0.9 + 0.4 + 0.6) / 3)
+    assert first.mean_probability == pytest.approx((0.9 + 0.4 + 0.6) / 3)
+    assert first.purity == 0.95
     assert sorted(pick.item for pick in first.central_picks) == [0, 3]
     assert [(pick.item, pick.runner_up) for pick in first.doubtful_picks] == [(1, 1)]
     assert first.truths == (("a", 2), ("b", 1))
     assert second.doubtful_picks == ()
-    assert (third.size, third.confidence, third.central_picks) == (0, None, ())
+    assert (third.size, third.mean_probability, third.central_picks) == (0, None, ())
+    unsure = make_data(4, 3, kinds=data.labels, probabilities=p, pictures=False, rehearsals=0)
+    assert [(kind.purity, kind.doubtful) for kind in summarise_kinds(unsure)] == [(None, None)] * 3
 
 
 def test_runner_up_is_another_kind(make_data: Any) -> None:

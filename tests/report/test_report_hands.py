@@ -112,7 +112,7 @@ def test_colours_by_kind_known_probability_and_truth(full: Any, screenshots: Pat
     assert full.run(labels) == [f"class {k}" for k in range(4)]
     assert full.run("return newkinds.map.state.kind") == -1
     full.set("map-colour", "probability", "change")
-    assert "90 to 100%" in full.run(labels)
+    assert "90 to 100 of 100" in full.run(labels)
     full.save(screenshots / "map-probability.png")
     full.run("document.querySelector('[data-show=\"2\"]').click()")
     assert full.run("return document.getElementById('map-colour').value") == "kind"

@@ -18,7 +18,7 @@ from newkinds.report.journey import MAX_FRAMES, Journey, make_journey, ramp
 
 def follow(data: Any, **more: Any) -> Journey:
     layout = make_map(data.features, data.labels, 0)
-    found = make_journey(data.snapshots, layout, data.labels, data.confidence, 0, **more)
+    found = make_journey(data.snapshots, layout, data.labels, data.own_probability, 0, **more)
     assert found is not None
     return found
 
@@ -73,7 +73,7 @@ def test_many_moments_are_thinned_and_broken_ones_left_out(make_data: Any) -> No
 def test_without_moments_there_is_nothing_to_show(make_data: Any) -> None:
     data = make_data(20, 2)
     layout = make_map(data.features, data.labels, 0)
-    assert make_journey((), layout, data.labels, data.confidence, 0) is None
+    assert make_journey((), layout, data.labels, data.own_probability, 0) is None
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -87,7 +87,7 @@ def test_heat_maps_have_a_pixel_a_number(make_data: Any) -> None:
     journey = follow(data)
     assert (journey.rows, journey.columns) == (50, 4)
     last = journey.panels[-1]
-    order = np.lexsort((-data.confidence, data.labels))
+    order = np.lexsort((-data.own_probability, data.labels))
     for uri, values in ((last.p, data.snapshots[-1].p), (last.q, data.snapshots[-1].q)):
         raw = base64.b64decode(uri.removeprefix("data:image/png;base64,"))
         pixels = np.asarray(Image.open(io.BytesIO(raw)).convert("RGB")).transpose(2, 0, 1)

@@ -68,7 +68,7 @@ def test_the_largest_come_first_with_the_surest_pictures(make_data: Any) -> None
     counts = [mistake.count for mistake in found.largest]
     assert counts == sorted(counts, reverse=True)
     for mistake in found.largest:
-        own = data.confidence[list(mistake.items)]
+        own = data.own_probability[list(mistake.items)]
         assert (np.diff(own) <= 0).all()
         assert {data.truth[i] for i in mistake.items} == {mistake.truth}
         assert set(data.labels[list(mistake.items)]) == {mistake.kind}

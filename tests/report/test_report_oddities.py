@@ -79,3 +79,14 @@ def test_doubtful_pictures_the_least_certain_first(make_data: Any) -> None:
     assert found.doubtful == tuple(range(SHOWN))
     sure = np.eye(3, dtype=np.float32)[np.zeros(100, dtype=int)]
     assert find_oddities(make_data(100, 3, kinds=data.labels, probabilities=sure)).doubtful == ()
+
+
+def test_without_rehearsals_the_last_in_the_methods_order_are_doubtful(make_data: Any) -> None:
+    kinds = np.zeros(100, dtype=np.int64)
+    p = np.full((100, 3), 0.05, dtype=np.float32)
+    p[:, 0] = np.linspace(0.9, 0.6, 100)
+    assert find_oddities(make_data(100, 3, kinds=kinds, probabilities=p)).doubtful == ()
+    found = find_oddities(make_data(100, 3, kinds=kinds, probabilities=p, rehearsals=0))
+    assert found.doubtful == tuple(range(99, 99 - SHOWN, -1))
+    sure = np.eye(3, dtype=np.float32)[kinds]
+    assert find_oddities(make_data(100, 3, kinds=kinds, probabilities=sure, rehearsals=0)).doubtful == ()

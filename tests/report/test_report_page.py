@@ -66,7 +66,7 @@ def test_page_says_what_was_found(make_data: Any, tmp_path: Path) -> None:
         "0.871",
         "best at 4 new clusters",
         "mean of both: 4",
-        "between 3 and 6 with 80% confidence.",
+        "Their answers spread from 3 to 6; that is not a measured range",
         "The curves are <made up>.",
     ):
         assert words in text
@@ -224,14 +224,68 @@ def said(data: Any, out: Path) -> str:
 
 def test_headline_says_how_many_and_how_sure(make_data: Any, tmp_path: Path) -> None:
     data = make_data(60, 4)
+    _, reader, _ = write(data, tmp_path)
+    assert reader.inside["dt"][:2] == ["Probably right", "Right by the truth"]
+    assert reader.inside["small"][0].strip() == "75% to 87%"
+    text = " ".join(reader.text.split())
+    assert "of whose pictures about 72% are of one kind" in text
+    assert "as sure as rehearsals make it" not in text  # its range is not measured
+    data.count["coverage"] = 0.8
     text = said(data, tmp_path)
-    assert "3 to 6 with 80% confidence" in text
-    share = (data.confidence >= 0.5).mean()
-    assert f"{share:.1%} of the pictures are surer of their kind than of all others together" in text
-    assert "Look first at" in text
+    assert "between 3 and 6, as sure as rehearsals make it" in text
+    assert "between 3 and 6; that holds the true number in 8 of 10 cases like this." in text
+    assert "not a measured range" not in text
+    data.count["cannot_tell"] = "The curves are flat <here>."
+    page, reader, _ = write(data, tmp_path)
+    assert "The curves are flat <here>." in reader.text
+    assert 'class="alarm" role="note" id="cannot-tell"' in page
+    assert "as sure as rehearsals make it" not in page
     given = said(make_data(60, 4, count=None), tmp_path)
-    assert "confidence with" not in given
-    assert "to 6 with" not in given
+    assert "between" not in given
+
+
+def test_the_papers_terms_stand_behind_how_it_was_found(make_data: Any, tmp_path: Path) -> None:
+    page, _, _ = write(make_data(60, 4, with_snapshots=True), tmp_path)
+    before, how = page.split('<section id="how"')
+    for term in ("ACC", "NMI", "ARI", "Algorithm 2", "probes", "Q, what"):
+        assert term not in before.split("<body>")[1], term
+        assert term in how, term
+    assert "confidence" not in page.lower()
+
+
+def test_without_rehearsals_pictures_are_ordered_and_nothing_is_said_in_percent(make_data: Any, tmp_path: Path) -> None:
+    data = make_data(60, 4, with_truth=False, rehearsals=0, with_snapshots=True)
+    page, reader, payload = write(data, tmp_path)
+    text = " ".join(reader.text.split())
+    assert "cannot tell: no rehearsals were made" in text
+    assert "--rehearsals 5" in text
+    assert '<span class="p"' not in page
+    assert "of one kind" not in text
+    assert "Probably wrong" not in text
+    assert "The 24 pictures that the method is least sure of" in text
+    shares = re.findall(r"[\d.]+%", page.split("<body>")[1].split('<section id="how"')[0])
+    assert set(shares) == {"25.0%", "25.000%"}  # of the pictures, in each kind
+    own = data.own_probability
+    ranks = np.argsort(np.argsort(own, kind="stable"), kind="stable")
+    assert payload["points"]["percent"] == (ranks * 100 // 60).tolist()
+    assert not payload["points"]["calibrated"]
+    assert payload["certainty"][0] == "least sure tenth"
+    same = np.eye(4, dtype=np.float32)[data.labels]
+    page, reader, payload = write(make_data(60, 4, probabilities=same, rehearsals=0), tmp_path)
+    assert payload["certainty"] is None
+    assert "the method's order" not in reader.text
+    assert "as sure of each picture as of any other" in " ".join(reader.text.split())
+
+
+def test_calibrated_percentages_say_what_they_mean(make_data: Any, tmp_path: Path) -> None:
+    data = make_data(60, 4)
+    page, _, payload = write(data, tmp_path)
+    assert payload["points"]["percent"] == [min(99, round(p * 100)) for p in data.own_probability.tolist()]
+    said = re.findall(r'<span class="p" title="right for (\d+) of 100 such pictures">(\d+)%</span>', page)
+    assert len(said) > 50
+    assert all(title == shown for title, shown in said)
+    assert payload["certainty"][9] == "90 to 100 of 100"
+    assert "second_probability" not in payload["points"]  # the other kinds' are not calibrated
 
 
 def test_the_quality_of_the_known_kinds(make_data: Any, tmp_path: Path) -> None:
@@ -285,6 +339,7 @@ def test_a_truth_about_a_part_is_said_beside_the_scores(make_data: Any, tmp_path
     text = " ".join(reader.text.split())
     assert "Scored on 40 of 60 pictures: the others have no truth." in text
     assert "ACC on 40" in reader.inside["dt"]
+    assert "Right by the truth on 40" in reader.inside["dt"]
     assert "the truth says nothing of 20 more" in text
     assert "10 of 10" in reader.inside["td"]
     whole = write(make_data(60, 4), tmp_path)[1]
@@ -296,7 +351,7 @@ def test_too_few_with_a_truth_give_no_percentage(make_data: Any, tmp_path: Path)
     truth = ("class 0", "class 1", *[""] * 58)
     page, reader, payload = write(make_data(60, 4, truth=truth, scores=None), tmp_path)
     assert "2 of 60 pictures have a truth, too few for scores: at least 30 are needed." in reader.text
-    assert not any("ACC" in label for label in reader.inside["dt"])
+    assert not any("ACC" in label or "truth" in label for label in reader.inside["dt"])
     assert "wrong" not in {attributes.get("id") for _, attributes in reader.tags}
     assert "acc" not in payload["charts"]  # the log has it, from another truth
     cards = re.findall(r'<span class="truth"><bdi>(.*?)</bdi> (.*?)</span>', page)

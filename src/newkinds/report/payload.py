@@ -103,7 +103,7 @@ def _percents(data: ReportData) -> NDArray[np.int64]:
 def _certainty_json(data: ReportData) -> list[str] | None:
     """Return what the map's tenths of `_percents` are called; None where the method tells no pictures apart."""
     if data.calibrated:
-        return [f"{10 * i} to {10 * i + 10} of 100 right" for i in range(TENTHS)]
+        return [f"{10 * i} to {10 * i + 10} of 100" for i in range(TENTHS)]
     own = data.own_probability
     between = [f"tenth {i} of {TENTHS}" for i in range(2, TENTHS)]
     return ["least sure tenth", *between, "surest tenth"] if own.min() < own.max() else None

@@ -9,9 +9,9 @@ from newkinds.report import text
 from newkinds.report.trust import HowFar, Rehearsed
 
 WIDTH = 360
-LEFT, RIGHT, TOP, BOTTOM = 78, 40, 8, 20  # margins around the rows
+LEFT, RIGHT, TOP, BOTTOM = 96, 40, 8, 20  # margins around the rows
 ROW = 22  # pixels of height
-SIDE, EDGE = 230, 44  # of the reliability diagram: the height of the plot, and the margin left and below
+SIDE, EDGE = 180, 44  # of the reliability diagram: the height of the plot, and the margin left and below
 MOST = 20  # rehearsals that are drawn
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -35,7 +35,7 @@ def rehearsal_plot(found: HowFar) -> Markup:
             box = '<rect class="pixels" x="{}" y="{}" width="7" height="7"/>'
             parts.append(Markup(box).format(round(_x(one.pixels) - 3.5, 1), y - 3.5))
         parts.append(Markup('<path class="chance" d="M{} {}v10"/>').format(_x(one.chance), y - 5))
-        parts.append(_row(number, f"rehearsal {number}", one.right))
+        parts.append(_row(number, text.plural(len(one.hidden), "kind") + " hidden", one.right))
     return Markup("").join([*parts, Markup("</svg>")])
 
 
