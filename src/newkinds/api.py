@@ -239,8 +239,8 @@ def evaluate(
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
-    folder = RunFolder.open(Path(run))
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress), images)))
+    with RunFolder.open(Path(run), writing=True) as folder:
+        return score_run(folder, read_truth(truth, unsorted_of(folder, data, automatic(progress), images)))
 
 
 def report(
@@ -253,9 +253,10 @@ def report(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
-    report_run(folder, unsorted_of(folder, data, say, images), progress=say)
-    return folder.path / names.PAGE
+    with RunFolder.open(Path(run), writing=True) as folder:
+        say = automatic(progress)
+        report_run(folder, unsorted_of(folder, data, say, images), progress=say)
+        return folder.path / names.PAGE
 
 
 def figures(

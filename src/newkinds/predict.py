@@ -102,7 +102,7 @@ def predict_images(
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)
-    if not run.has(names.MODEL):
+    if not run.lists(names.MODEL):
         raise UsageError(
             f"The method {run.settings.method!r} says nothing about pictures that it was not given.",
             hint="Discover with another method, or with these pictures among the unsorted ones.",

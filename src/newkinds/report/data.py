@@ -40,6 +40,7 @@ class ReportData:
     snapshots: of the training, the start first; without them, the page leaves out what shows them.
     nearest_known: distances to the known kinds, if the run has a model.
     known_quality: how well the known kinds are told apart, where the run says so.
+    damaged: files of the run that are not what it wrote: what they would tell is left out.
     """
 
     title: str
@@ -62,6 +63,7 @@ class ReportData:
     snapshots: tuple[Snapshot, ...] = ()
     nearest_known: NearestKnown | None = None
     known_quality: KnownQuality | None = None
+    damaged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.names)

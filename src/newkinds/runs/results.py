@@ -36,7 +36,7 @@ def read_assignment(run: RunFolder) -> Assignment:
 
 def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None:
     """Return the scores of the kinds and of k-means on the features, and the truth, if the run was scored."""
-    if not run.has(names.SCORES):
+    if not run.lists(names.SCORES):
         return None
     kept = run.get_json(names.SCORES)
     return Scores(**kept["discovered"]), Scores(**kept["kmeans"]), tuple(kept["truth"])
@@ -44,7 +44,7 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
 
 def read_known_quality(run: RunFolder) -> KnownQuality | None:
     """Return how well a run tells the known kinds apart, None if it does not say."""
-    return from_dict(run.get_json(names.KNOWN_QUALITY)) if run.has(names.KNOWN_QUALITY) else None
+    return from_dict(run.get_json(names.KNOWN_QUALITY)) if run.lists(names.KNOWN_QUALITY) else None
 
 
 def put_snapshot(run: RunFolder, taken: Snapshot) -> None:
