@@ -275,9 +275,9 @@ def figures(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
-    where = folder.path / names.FIGURES if out is None else Path(out)
-    return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
+    with RunFolder.open(Path(run), writing=out is None) as folder:
+        where, say = folder.path / names.FIGURES if out is None else Path(out), automatic(progress)
+        return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
 def predict(
