@@ -28,6 +28,7 @@ ROOMS = (
     "version.py",
     "errors.py",
     "files.py",
+    "cells.py",
     "memory.py",
     "distances.py",
     "randomness.py",

@@ -35,7 +35,7 @@ from newkinds.runs.pictures import unsorted_of
 from newkinds.runs.results import read_assignment, read_scores
 from newkinds.settings import CoreSettings
 
-ASKED, TABLE, COST = "compare.json", "table.json", "cost.json"
+ASKED, TABLE, COST = "compare.json", "table.json", names.COST
 F = "f"  # the folder of the network that all methods share
 SCORES = ("acc", "nmi_geometric", "ari")
 

@@ -120,12 +120,14 @@ def test_a_failure_leaves_no_partial_file(folder: Path, tmp_path: Path, monkeypa
 def test_partial_files_of_killed_processes_are_removed_after_a_day(folder: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    for name, age in ((".tmp-newkinds-old", 100_000), (".tmp-newkinds-new", 100)):
+    old, new, mine = f".tmp-newkinds-{'a' * 16}", f".tmp-newkinds-{'b' * 16}", ".tmp-newkinds-mine"
+    for name, age in ((old, 100_000), (new, 100), (mine, 100_000)):
         (cache / name).write_bytes(b"x")
         os.utime(cache / name, (time.time() - age, time.time() - age))
     open_images(folder, memory_mb=0, cache_dir=cache)
-    assert not (cache / ".tmp-newkinds-old").exists()
-    assert (cache / ".tmp-newkinds-new").exists()
+    assert not (cache / old).exists()
+    assert (cache / new).exists()
+    assert (cache / mine).exists()
 
 
 def test_a_cache_that_cannot_be_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

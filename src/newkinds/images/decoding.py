@@ -21,7 +21,7 @@ from newkinds.errors import DataError
 from newkinds.files import replacing
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.imageset import Skipped
-from newkinds.images.scan import Found, Item, Result, in_threads, read_file
+from newkinds.images.scan import Found, Item, Result, file_bytes, in_threads
 from newkinds.progress import Progress
 
 MEMORY_MB = 2048  # of decoded pixels; a larger set goes to a file
@@ -139,18 +139,16 @@ class Decoding:
         """
 
         def decoded(item: int) -> NDArray[np.uint8] | Skipped:
-            file, options = self.files[item], self.options
+            file = self.files[item]
             try:
-                data = read_file(file.path)
-                if hashes and _hash(data) != hashes[item]:
-                    raise DataError(f"{file.path} changed while it was read.", hint="Try again when nothing writes it.")
-                size, channels = self.size, self.channels
-
-                def made() -> NDArray[np.uint8]:
-                    return decode(data, size=size, channels=channels, max_pixels=options.max_pixels, fit=options.fit)
-
-                is_large = file.width * file.height >= LARGE
-                return made() if space is None or not is_large else space.get_or_add(row_key(data), made)
+                with file_bytes(file.path) as data:
+                    if hashes and _hash(data) != hashes[item]:
+                        hint = "Try again when nothing writes it."
+                        raise DataError(f"{file.path} changed while it was read.", hint=hint)
+                    is_large = file.width * file.height >= LARGE
+                    if space is None or not is_large:
+                        return self.decoded(data)
+                    return space.get_or_add(row_key(data), lambda: self.decoded(data))
             except ImageError as error:
                 return Skipped(file.name, error.message)
 
@@ -162,12 +160,18 @@ class Decoding:
                 keep(result)
         return dropped
 
+    def decoded(self, data: bytes) -> NDArray[np.uint8]:
+        """Return the pixels of one file, (channels, size, size)."""
+        most, fit = self.options.max_pixels, self.options.fit
+        return decode(data, size=self.size, channels=self.channels, max_pixels=most, fit=fit)
+
     def hash_all(self) -> list[str]:
         """Return a hash of each file's bytes; the reason, of one that cannot be read."""
 
         def hashed(file: Found) -> str:
             try:
-                return _hash(read_file(file.path))
+                with file_bytes(file.path) as data:
+                    return _hash(data)
             except ImageError as error:
                 return error.message
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from newkinds.assignment import Assignment
+from newkinds.cells import plain_cell
 from newkinds.evaluation.known_quality import KnownQuality, from_dict
 from newkinds.evaluation.scores import Scores
 from newkinds.methods.base import Snapshot
@@ -30,7 +31,7 @@ def read_assignment(run: RunFolder) -> Assignment:
     rows = csv.DictReader(io.StringIO(run.get(names.KINDS).decode()))
     about = run.get_json(names.ASSIGNMENT)
     probabilities = run.get_array(names.PROBABILITIES)
-    paths = tuple(row["path"] for row in rows)
+    paths = tuple(plain_cell(row["path"]) for row in rows)
     return Assignment(paths, tuple(about["columns"]), probabilities, {**about["source"], "version": run.version})
 
 
