@@ -19,7 +19,7 @@ from newkinds.images import ImageSet, Listing, Source, files_of, open_images, sc
 from newkinds.images.decode import encode
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.pictures import unsorted_of
+from newkinds.runs.pictures import check_among, unsorted_of
 
 Found = TypeVar("Found")
 
@@ -91,6 +91,7 @@ def plan_folders(
         scanned = scan(there, max_pixels=run.settings.images.max_pixels, progress=progress)
         paths = {one.name: one.path for one in scanned.found}
         files = tuple(_looked_up(found.names, paths, run, scanned.source))
+        check_among(run, there if isinstance(there, Path) else source, data, progress)
         root = there if isinstance(there, Path) else _common_folder(files)
         places = [f"{kind}/{os.path.relpath(file, root)}" for kind, file in zip(kinds, files, strict=True)]
         return Plan(tuple(places), files, None, link)
@@ -106,6 +107,7 @@ def plan_folders(
         )
     rows = {name: row for row, name in enumerate(opened.names)}
     items = tuple(_looked_up(found.names, rows, run, opened.source))
+    check_among(run, source, data, progress)
     return Plan(unique_places(found.names, kinds), items, opened, link)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from newkinds.datasets import named
 from newkinds.errors import RunError
 from newkinds.images import Source, in_memory, open_images
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, fingerprint
 from newkinds.networks.files import network_about
 from newkinds.progress import Progress
 from newkinds.runs import names
@@ -39,11 +40,43 @@ def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, ima
             hint="Give them again, in Python, with images=.",
         )
     opened = open_for(run, source, data, progress)
-    # Pictures of an array are named by number, as those of any other array of that length.
-    others = images is not None and opened.fingerprint != run.data["unsorted"]["fingerprint"]
-    if others or opened.names != read_assignment(run).names:
-        raise RunError(
-            f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}.",
-            hint="Put them back, or run `newkinds discover` again with another --out.",
-        )
+    if not _are_those_of(run, opened):
+        raise _others(run, opened)
     return opened
+
+
+def check_among(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> None:
+    """Raise an error unless a run's unsorted pictures are among those of a source, unchanged."""
+    opened = open_for(run, source, data, progress)
+    if _are_those_of(run, opened):
+        return
+    row, wanted = {name: number for number, name in enumerate(opened.names)}, read_assignment(run).names
+    if all(name in row for name in wanted):
+        pixels = opened.pixels[[row[name] for name in wanted]]
+        if fingerprint(pixels, wanted, None, ()) == run.data["unsorted"]["fingerprint"]:
+            return
+    raise _others(run, opened)
+
+
+def _are_those_of(run: RunFolder, images: ImageSet) -> bool:
+    """Return whether pictures are a run's: not by names alone, as those of an array are numbers, and others change."""
+    return bool(images.fingerprint == run.data["unsorted"]["fingerprint"])
+
+
+def _others(run: RunFolder, opened: ImageSet) -> RunError:
+    wanted = read_assignment(run).names
+    return RunError(
+        f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}: "
+        f"{_difference(opened.names, wanted)}.",
+        hint="Put them back, or run `newkinds discover` again with another --out.",
+    )
+
+
+def _difference(there: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return in words how the pictures of a run differ from those that are there."""
+    missing, more = sorted(set(wanted) - set(there)), sorted(set(there) - set(wanted))
+    if missing:
+        return f"{len(missing):,} of {len(wanted):,} are missing, such as {missing[0]!r}"
+    if more:
+        return f"there are {len(more):,} others, such as {more[0]!r}"
+    return "they have the same names, and other pixels"
