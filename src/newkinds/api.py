@@ -336,13 +336,7 @@ def _pipeline(
         settings, foreign = choose_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
     else:
         foreign = open_pretrained(settings, file, offline)
-    shape = _shape(settings, foreign, progress)
-    pair = open_pair(
-        named(known, labelled=True, data=data, **shape) or known,
-        named(unsorted, data=data, **shape) or unsorted,
-        **shape,
-        cache=kept,
-    )
+    pair = open_sets(known, unsorted, settings, foreign, data, kept, progress)
     progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
     progress.say(_summary(pair[1]))
     shared = check_shared(*pair)
@@ -359,6 +353,25 @@ def _pipeline(
         device=device,
         cache=kept,
         progress=progress,
+    )
+
+
+def open_sets(
+    known: Source,
+    unsorted: Source,
+    settings: CoreSettings,
+    foreign: Foreign | None,
+    data: str | Path | None,
+    cache: Cache,
+    progress: Progress,
+) -> tuple[ImageSet, ImageSet]:
+    """Open known and unsorted pictures as a discovery with these settings does. foreign: its network from elsewhere."""
+    shape = _shape(settings, foreign, progress)
+    return open_pair(
+        named(known, labelled=True, data=data, **shape) or known,
+        named(unsorted, data=data, **shape) or unsorted,
+        **shape,
+        cache=cache,
     )
 
 

@@ -220,6 +220,13 @@ class RunFolder:
         """Return the sorted names of the outputs in one of the run's folders."""
         return [name for name in sorted(self._about["outputs"]) if name.startswith(f"{folder}/")]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that the run has written is there, as it was written."""
+        marks = (self._about.get("log") or {}).values()
+        outputs_hold = "fallen" not in self._about and not self._ledger().damaged()
+        return self.has_settings and all(self._log.is_intact(marks)) and outputs_hold
+
     def wrote(self, name: str) -> bool:
         """Return whether an output was ever written by the run, be it damaged by now."""
         return name in self._about["outputs"] or name in self._about.get("fallen", {}).get("outputs", {})
