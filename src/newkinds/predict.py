@@ -17,7 +17,7 @@ from torch import Tensor
 
 from newkinds.assignment import Assignment, known_kind, new_kind
 from newkinds.equations import assignment
-from newkinds.errors import UsageError, unknown_name
+from newkinds.errors import NumericsError, UsageError, unknown_name
 from newkinds.features import model_outputs
 from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
@@ -116,4 +116,17 @@ def predict_images(
     known = tuple(known_kind(name) for name in about["known_classes"])
     columns = {"all": new + known, "new": new, "known": known}[among]
     source = {"run": str(run.path), "method": run.settings.method, "version": run.version}
-    return Assignment(pictures.names, columns, combined(said.log_p, said.features, extra, among), source)
+    probabilities = combined(said.log_p, said.features, extra, among)
+    _check_finite(probabilities, pictures)
+    return Assignment(pictures.names, columns, probabilities, source)
+
+
+def _check_finite(probabilities: NDArray[np.float32], pictures: ImageSet) -> None:
+    """Raise an error, naming the first of them, if pictures have probabilities that are no numbers."""
+    bad = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
+    if len(bad):
+        raise NumericsError(
+            f"{len(bad):,} of {len(pictures):,} pictures of {pictures.source} are so unlike those of the run that the "
+            f"numbers overflow; the first is {pictures.names[bad[0]]!r}.",
+            hint="Leave them out. Embeddings should come from the network, and have the scale, of those of the run.",
+        )

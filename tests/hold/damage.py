@@ -8,8 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from torch import Tensor
+
 import newkinds as nk
 from newkinds.errors import NewkindsError
+from newkinds.runs.checkpoints import DiskCheckpoints
 
 WAYS = ("changed", "cut", "emptied", "deleted", "swapped", "lengthened")
 QUIET = nk.Progress("silent")
@@ -23,6 +27,27 @@ def discover(sets: tuple[Path, Path], out: Path, **options: Any) -> nk.Discovery
     """Find kinds among embeddings, in a second."""
     given = {"kinds": "auto", "truth": "folders", "settings": SETTINGS, "cache": False, "progress": QUIET, **options}
     return nk.discover(*sets, out=out, **given)
+
+
+class Killed(BaseException):
+    """What stops a run here."""
+
+
+def killed(sets: tuple[Path, Path], path: Path, **options: Any) -> Path:
+    """Return the folder of a run that was killed after the third of its epochs; each had a checkpoint."""
+    save = DiskCheckpoints.save
+
+    def save_and_die(self: DiskCheckpoints, stage: str, epoch: int, tensors: dict[str, Tensor]) -> None:
+        save(self, stage, epoch, tensors)
+        if epoch == 3:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEWKINDS_CHECKPOINT_SECONDS", "0")
+        patch.setattr(DiskCheckpoints, "save", save_and_die)
+        with pytest.raises(Killed):
+            discover(sets, path, **options)
+    return path
 
 
 def contents(folder: Path) -> dict[str, bytes]:

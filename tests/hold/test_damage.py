@@ -7,12 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from damage import QUIET, WAYS, contents, discover, harm, outcome
-from torch import Tensor
+from damage import QUIET, WAYS, contents, discover, harm, killed, outcome
 
 import newkinds as nk
 from newkinds.errors import NewkindsError
-from newkinds.runs.checkpoints import DiskCheckpoints
 from newkinds.runs.outputs import stage_of
 from pictures import write_embeddings
 
@@ -94,26 +92,10 @@ def test_many_random_damages(finished: Finished, tmp_path: Path) -> None:
 # Interrupted runs
 
 
-class Killed(BaseException):
-    """What stops a run here."""
-
-
 @pytest.fixture(scope="module")
 def interrupted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the same run, killed in its fourth epoch of five."""
-    path = tmp_path_factory.mktemp("interrupted") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NEWKINDS_CHECKPOINT_SECONDS", "0")
-        save = DiskCheckpoints.save
-
-        def save_and_die(self: DiskCheckpoints, stage: str, epoch: int, tensors: dict[str, Tensor]) -> None:
-            save(self, stage, epoch, tensors)
-            if epoch == 3:
-                raise Killed
-
-        patch.setattr(DiskCheckpoints, "save", save_and_die)
-        with pytest.raises(Killed):
-            discover(finished.sets, path)
+    """Return the folder of the same run, killed on its way."""
+    path = killed(finished.sets, tmp_path_factory.mktemp("interrupted") / "run")
     assert len(list((path / "checkpoint").iterdir())) == 2
     return path
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from newkinds.cache import Cache, Space, cache_folder, cache_limit, row_key, trim
 from newkinds.errors import DataError
-from newkinds.files import replacing
+from newkinds.files import replacing, sealed, unsealed
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.imageset import Skipped
 from newkinds.images.scan import Found, Item, Result, file_bytes, in_threads
@@ -49,7 +49,7 @@ class Decoding:
     """Decodes the pictures of some files, into memory or into a cache file.
 
     A cache file holds the pixels, a footer in JSON, the footer's length (8 bytes) and a magic word. Its name is the
-    hash of all that the pixels depend on.
+    hash of all that the pixels depend on; pixels and footer are hashed, too, and compared before they are used again.
     """
 
     files: Sequence[Found]
@@ -89,7 +89,7 @@ class Decoding:
         hashes = self.hash_all()
         key = self.key(hashes)
         path = folder / f"{key}.pixels"
-        if _read_footer(path, key) is None:
+        if not _is_whole(path, key):
             try:
                 self.write(path, key, hashes)
             except OSError as error:
@@ -126,7 +126,7 @@ class Decoding:
 
             dropped = [[one.name, one.reason] for one in self.decode_all(keep, hashes)]
             content = {"key": key, "bytes": stream.tell(), "digest": digest.hexdigest(), "dropped": dropped}
-            footer = json.dumps(content).encode()
+            footer = sealed(content)
             stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
         trim(path.parent, cache_limit(), kept=path)
 
@@ -190,6 +190,19 @@ def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
+def _is_whole(path: Path, key: str) -> bool:
+    """Return whether a cache file is there with the pixels that were written to it."""
+    footer = _read_footer(path, key)
+    if footer is None:
+        return False
+    hashed, left = hashlib.blake2b(digest_size=16), footer["bytes"]
+    with suppress(OSError), open(path, "rb") as stream:
+        while left and (part := stream.read(min(left, 1 << 20))):
+            hashed.update(part)
+            left -= len(part)
+    return not left and hashed.hexdigest() == footer["digest"]
+
+
 def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
     """Return the footer of a cache file that is whole, going by its magic word, key and size; otherwise None."""
     try:
@@ -198,8 +211,9 @@ def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
             tail = stream.read()
             start = end - int.from_bytes(tail[:8], "little")
             stream.seek(start)
-            footer: dict[str, Any] = json.loads(stream.read(end - start))
+            footer = unsealed(stream.read(end - start))
         whole = tail[8:] == _MAGIC and footer["key"] == key and footer["bytes"] == start
+        whole = whole and {"digest", "dropped"} <= footer.keys()
     except (OSError, ValueError, OverflowError, KeyError, TypeError):
         return None
     return footer if whole else None

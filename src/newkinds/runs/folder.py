@@ -258,15 +258,14 @@ class RunFolder:
             if data is not None and digest(data) == expected:
                 return data
             if self._lock is not None or time.monotonic() > until:
-                raise self._damaged(name)
+                raise self._damaged(name) if expected is not None or data is not None else self._unfinished(name)
             time.sleep(_SETTLED / 20)  # somebody may be writing it
             self._about = self._read_about()
 
-    def _damaged(self, name: str) -> RunError:
-        if not self._file(name).is_file() and name not in self._about["outputs"]:
-            return RunError(
-                f"{self.path} has no {name} yet.", hint="Run the same `newkinds discover` again to finish it."
-            )
+    def _unfinished(self, name: str) -> RunError:
+        return RunError(f"{self.path} has no {name} yet.", hint="Run the same `newkinds discover` again to finish it.")
+
+    def _damaged(self, name: str) -> DamagedError:
         what = "is not what the run wrote: its hash differs" if self._file(name).is_file() else "is missing"
         return DamagedError(
             f"{self._file(name)} {what}.",
