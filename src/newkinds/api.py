@@ -14,7 +14,7 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, Source, check_places, check_shared, open_images, open_pair, opened_once
+from newkinds.images import Scan, Source, check_out, check_places, check_shared, open_images, open_pair, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import AUXILIARIES, METHODS
@@ -30,7 +30,7 @@ from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import unsorted_of
+from newkinds.runs.pictures import is_remembered, unsorted_of
 from newkinds.settings import CoreSettings
 
 
@@ -233,7 +233,7 @@ def evaluate(
 
     Args:
         run: the run folder.
-        images: the run's unsorted pictures, where they have moved or were given in memory.
+        images: the run's unsorted pictures, where they have moved (which is remembered) or were given in memory.
         truth, data, progress: as in `discover`.
 
     Returns:
@@ -275,7 +275,7 @@ def figures(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    with RunFolder.open(Path(run), writing=out is None) as folder:
+    with RunFolder.open(Path(run), writing=out is None or is_remembered(images)) as folder:
         where, say = folder.path / names.FIGURES if out is None else Path(out), automatic(progress)
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
@@ -327,6 +327,7 @@ def _pipeline(
     progress: Progress,
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
+    check_out(Path(out), known, unsorted)
     RunFolder.check_writable(Path(out))  # before minutes of decoding
     check_places(known, unsorted)
     kept = open_cache(progress) if cache else Cache()
@@ -384,6 +385,7 @@ def _known(
     say: Progress,
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
+    check_out(Path(out), source)
     RunFolder.check_writable(Path(out))
     shape = _shape(settings, foreign, say)
     images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)

@@ -22,7 +22,7 @@ from newkinds.equations import clustering_accuracy
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import digest, sealed, unsealed, write_atomic
-from newkinds.images import Source, check_places
+from newkinds.images import Source, check_out, check_places
 from newkinds.memory import PeakMemory
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
@@ -110,6 +110,7 @@ def compare(
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     check_places(known, unsorted)
+    check_out(Path(out), known, unsorted)
     folder, progress = Path(out), automatic(progress)
     chosen = combine(settings, {"kinds": kinds, "profile": profile})
     asked = {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")}

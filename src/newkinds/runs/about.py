@@ -14,10 +14,10 @@ from newkinds.version import __version__
 LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numbers
 
 # version, layout, threads: of newkinds, of the folder, of the run's first start. data: what identifies the pictures and
-# weights. sources: where they were found last. settings: the hash of settings.toml. outputs: those that count, with
-# their hashes. log: how far log.jsonl went when a stage ended, and its hash up to there. fallen: outputs that are
-# damaged, or were made from such, while they are made anew.
-KEYS = ("version", "layout", "threads", "data", "sources", "settings", "outputs", "log", "fallen")
+# weights. sources: where they were found last; where: the folder that relative ones start at. settings: the hash of
+# settings.toml. outputs: those that count, with their hashes. log: how far log.jsonl went when a stage ended, and its
+# hash up to there. fallen: outputs that are damaged, or were made from such, while they are made anew.
+KEYS = ("version", "layout", "threads", "data", "sources", "where", "settings", "outputs", "log", "fallen")
 
 
 def read_about(path: Path) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 def _check_form(about: dict[str, Any]) -> None:
     """Raise an error if run.json does not have what a run folder needs to be read."""
-    str(about["version"]), int(about["threads"])
+    str(about["version"]), int(about["threads"]), Path(about.get("where", ""))
     fallen = about.get("fallen", {"stages": [], "outputs": {}})
     texts = [*about["sources"].values(), *about["outputs"].values(), *fallen["outputs"].values(), *fallen["stages"]]
     if not isinstance(about["data"], dict) or not all(isinstance(text, str) for text in texts):

@@ -104,7 +104,7 @@ class RunFolder:
                 self._about = self._read_about()
                 self._mend_settings(settings)
                 self._check_same(settings, data)
-                self._about["sources"] = dict(sources)
+                self._set_sources(sources)
                 remove_leftovers(self.path)
                 self._mend()
             else:
@@ -119,7 +119,8 @@ class RunFolder:
                     "settings": digest(text),
                     "log": {},
                 }
-                self._about |= {"data": dict(data), "sources": dict(sources)}
+                self._about["data"] = dict(data)
+                self._set_sources(sources)
             self._write_about()
         except BaseException:
             self.close()  # so that the same process can try again
@@ -183,6 +184,18 @@ class RunFolder:
     def sources(self) -> dict[str, str]:
         """Where the pictures came from, as of the last start of the run."""
         return dict(self._about["sources"])
+
+    def source(self, which: str) -> str:
+        """Return where the "known" or "unsorted" pictures are: relative to where the run was started, if they are."""
+        found = self.sources[which]
+        place = os.path.join(self._about.get("where", ""), found)
+        return place if os.path.exists(place) else found
+
+    def remember(self, which: str, source: str) -> None:
+        """Record where pictures have moved to; only what is open for writing can."""
+        if self._lock is not None and source != self._about["sources"].get(which):
+            self._about["sources"][which] = source
+            self._write_about()
 
     @property
     def threads(self) -> int:
@@ -360,6 +373,13 @@ class RunFolder:
         if found is not None and is_writer():
             self._write_about()
         return found
+
+    def _set_sources(self, sources: Mapping[str, str]) -> None:
+        """Record where pictures are, and the folder that relative paths among that start at."""
+        self._about["sources"] = dict(sources)
+        self._about.pop("where", None)
+        if any(not os.path.isabs(source) and os.path.exists(source) for source in sources.values()):
+            self._about["where"] = os.getcwd()
 
     def _mend_settings(self, settings: CoreSettings) -> None:
         """Write settings.toml again if it is damaged and those that are asked for now are those of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: 
 
 
 def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, images: Source | None = None) -> ImageSet:
-    """Reopen a run's unsorted pictures: `images`, if given, otherwise from where the run found them."""
-    source = run.sources["unsorted"] if images is None else images
+    """Reopen a run's unsorted pictures: `images`, if given, which is remembered, otherwise where the run found them."""
+    source = run.source("unsorted") if images is None else images
     if isinstance(source, str) and in_memory(source):
         raise RunError(
             f"The unsorted pictures of the run in {run.path} were given in memory ({source}).",
@@ -42,7 +43,19 @@ def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, ima
     opened = open_for(run, source, data, progress)
     if not _are_those_of(run, opened):
         raise _others(run, opened)
+    remember(run, images)
     return opened
+
+
+def is_remembered(images: Source | None) -> bool:
+    """Return whether pictures that were given lie in a place that a run can remember."""
+    return isinstance(images, str | os.PathLike)
+
+
+def remember(run: RunFolder, images: Source | None) -> None:
+    """Let a run that is open for writing remember where its unsorted pictures are, if it was told."""
+    if isinstance(images, str | os.PathLike):
+        run.remember("unsorted", os.path.abspath(images) if os.path.exists(images) else os.fspath(images))
 
 
 def check_among(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> None:
@@ -68,7 +81,7 @@ def _others(run: RunFolder, opened: ImageSet) -> RunError:
     return RunError(
         f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}: "
         f"{_difference(opened.names, wanted)}.",
-        hint="Put them back, or run `newkinds discover` again with another --out.",
+        hint="Say where they are with --images, put them back, or run `newkinds discover` again with another --out.",
     )
 
 
