@@ -14,7 +14,7 @@ from newkinds.errors import NewkindsError
 from newkinds.runs.outputs import stage_of
 from pictures import write_embeddings
 
-FEW, MANY = 12, 400  # damages drawn
+FEW, MANY, DRAWS = 12, 50, 8  # damages in a draw, and draws
 
 
 class Finished:
@@ -84,8 +84,9 @@ def test_a_few_random_damages(finished: Finished, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_random_damages(finished: Finished, tmp_path: Path) -> None:
-    counts = drawn(finished, MANY, 1, tmp_path)
+@pytest.mark.parametrize("seed", range(1, DRAWS + 1))
+def test_many_random_damages(seed: int, finished: Finished, tmp_path: Path) -> None:
+    counts = drawn(finished, MANY, seed, tmp_path)
     assert counts["repaired"] >= MANY * 3 // 4, counts
 
 
@@ -129,9 +130,12 @@ def test_damage_to_what_an_interrupted_run_goes_on_from(
 
 
 @pytest.mark.slow
-def test_many_random_damages_to_an_interrupted_run(finished: Finished, interrupted: Path, tmp_path: Path) -> None:
-    dice, files = random.Random(2), sorted(contents(interrupted))
-    for one in range(MANY // 2):
+@pytest.mark.parametrize("seed", range(1, DRAWS // 2 + 1))
+def test_many_random_damages_to_an_interrupted_run(
+    seed: int, finished: Finished, interrupted: Path, tmp_path: Path
+) -> None:
+    dice, files = random.Random(seed), sorted(contents(interrupted))
+    for one in range(MANY):
         path = tmp_path / str(one) / "run"
         path.parent.mkdir()
         harmed_on_the_way(finished, interrupted, path, dice.choice(files), dice.choice(WAYS), dice)

@@ -18,7 +18,7 @@ from newkinds.runs import RunFolder
 from newkinds.runs.lock import FolderLock
 from pictures import write_embeddings
 
-FEW, MANY = 6, 120
+FEW, MANY, DRAWS = 6, 30, 4
 FAST = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}}
 METHODS = ["kmeans", "dtc"]
 
@@ -154,5 +154,6 @@ def test_a_few_random_damages(sets: tuple[Path, Path], made: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_many_random_damages(sets: tuple[Path, Path], made: Path, tmp_path: Path) -> None:
-    assert drawn(MANY, 1, sets, made, tmp_path) >= MANY * 3 // 4
+@pytest.mark.parametrize("seed", range(1, DRAWS + 1))
+def test_many_random_damages(seed: int, sets: tuple[Path, Path], made: Path, tmp_path: Path) -> None:
+    assert drawn(MANY, seed, sets, made, tmp_path) >= MANY * 3 // 4
