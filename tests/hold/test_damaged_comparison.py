@@ -18,7 +18,7 @@ from newkinds.runs import RunFolder
 from newkinds.runs.lock import FolderLock
 from pictures import write_embeddings
 
-FEW, MANY, DRAWS = 6, 30, 4
+FEW, MANY, DRAWS = 3, 30, 4
 FAST = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}}
 METHODS = ["kmeans", "dtc"]
 
