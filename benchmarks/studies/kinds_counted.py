@@ -38,7 +38,7 @@ NAME, PAGE = "kinds_counted", DOCS / "how-many-kinds.md"
 PHOTOGRAPHS = {"grocery": ("grocery", 54), "tiny-imagenet": ("tiny-imagenet/train", 30)}  # folder, kinds known
 DRAWS, HALVED = 10, 3  # draws of known kinds; so many also with half the heap
 TITLES = {
-    "omniglot": "OmniGlot's 20 evaluation alphabets",
+    "omniglot": "OmniGlot's evaluation alphabets",
     "cifar100": "CIFAR-100's ten unlabelled classes",
     "grocery": "groceries, 54 kinds known",
     "tiny-imagenet": "Tiny-ImageNet, 30 kinds known",
