@@ -120,9 +120,7 @@ def predict_images(
     columns = {"all": new + known, "new": new, "known": known}[among]
     source: dict[str, Any] = {"run": str(run.path), "method": method_of(run), "version": run.version}
     if "calibration" in extra:
-        own = Assignment.of_new(pictures.names, np.exp(said.log_p))
-        right = of_other_pictures(own.probability, own.labels, extra["calibration"].numpy())
-        own = own.with_own(right)
-        said = said._replace(log_p=np.log(np.maximum(own.probabilities, np.finfo(np.float32).tiny)))
+        own = of_other_pictures(torch.from_numpy(np.exp(said.log_p)), extra["calibration"]).numpy()
+        said = said._replace(log_p=np.log(np.maximum(own, np.finfo(np.float32).tiny)))
         source["calibrated"] = among == "new"  # how known kinds compare with new ones is not calibrated
     return Assignment(pictures.names, columns, combined(said.log_p, said.features, extra, among), source)
