@@ -287,7 +287,8 @@ def _problem(
             transfer = from_writer(lambda: rest.learn(stage.labels[taught], how, Cache()))
             transferred[way] = stage.rows.of(draw.items).transferred(transfer), rest.transferred(transfer)
         features, others = transferred[way]
-        known, hidden = as_embeddings(known.select(taught), others), as_embeddings(hidden, features)
+        shown = known.with_classes(np.unique(stage.labels[taught]).tolist())  # numbered without gaps, for anchors
+        known, hidden = as_embeddings(shown, others), as_embeddings(hidden, features)
         network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
         settings = settings.with_changes({"tune": "none"})
     return Problem(
