@@ -264,7 +264,6 @@ class Pipeline(KnownStages):
         )
         self.run.put_json(names.TRUST, trust.to_dict())
         self.run.put_array(names.UNCALIBRATED, found.probabilities)
-        self.progress.say(trust.in_words())
         return found.with_own(probability)
 
     def _transfer_of(self, network: Network, settings: CoreSettings) -> Transfer:
