@@ -47,7 +47,7 @@ ROOMS = (
     "clustering/",
     "pretrain/",
     "transfer.py",
-    "count.py",
+    "count/",
     "start.py",
     "rehearsal/",
     "assignment.py",

@@ -276,7 +276,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setenv("NEWKINDS_CACHE", str(tmp_path))
     Cache(tmp_path).rows("features", "a", KEYS, thrice([]))
     assert f"{tmp_path}: 0.0 MB of 10,000.0 MB" in told()
-    assert "features  0.0 MB in 1 files" in told()
+    assert "features   0.0 MB in 1 files" in told()
     assert "deleted" in told("--clear")
     assert files(tmp_path) == []
 

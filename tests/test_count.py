@@ -13,20 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from newkinds.count import (
-    Count,
-    Division,
-    Swept,
-    _answer,
-    _optima,
-    _prepared,
-    _remaining,
-    _sweep,
-    count_kinds,
-    divide,
-    in_words,
-    probe_kinds,
-)
+from newkinds.count import Count, Division, count_kinds, divide, in_words, probe_kinds
+from newkinds.count.algorithm2 import Swept, _answer, _optima, _sweep, prepared
+from newkinds.count.algorithm2 import remaining as clusters_left
 from newkinds.errors import DataError
 from newkinds.randomness import one_thread
 from newkinds.settings import Count as CountSettings
@@ -74,7 +63,7 @@ def test_other_settings_count_right_too(options: dict[str, Any]) -> None:
 def test_a_large_heap_is_counted_by_a_sample_and_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     data, settings = blobs(4, each=40), CountSettings(**QUICK)
     assert "drawn at random" not in " ".join(count_kinds(*data, settings).remarks)
-    monkeypatch.setattr(sys.modules["newkinds.count"], "MOST", 80)
+    monkeypatch.setattr(sys.modules["newkinds.count.estimate"], "MOST", 80)
     found = count_kinds(*data, settings)
     assert found.k == 4
     assert found.remarks[-1] == "The number is estimated from 80 of the 160 unsorted pictures, drawn at random."
@@ -82,7 +71,7 @@ def test_a_large_heap_is_counted_by_a_sample_and_the_user_is_told(monkeypatch: p
 
 def test_averaging_over_neighbours_makes_kinds_tighter() -> None:
     probes, labels, unsorted = blobs(4)
-    plain, near = (_prepared(probes, unsorted, CountSettings(neighbours=number)) for number in (0, 6))
+    plain, near = (prepared(probes, unsorted, CountSettings(neighbours=number)) for number in (0, 6))
 
     def share_within(points: NDArray[np.float32]) -> float:
         means = np.stack([points[labels == kind].mean(axis=0) for kind in range(6)])
@@ -298,7 +287,7 @@ def test_one_probe_kind_is_too_few(labels: list[int]) -> None:
 def remaining(labels: list[int], **options: Any) -> int:
     """Four anchors in cluster 0, four validation probes in cluster 1, and then the unsorted, as `labels` say."""
     everyone = np.array([0] * 4 + [1] * 4 + labels)
-    return _remaining(everyone, np.arange(8, len(everyone)), np.arange(4, 8), 1, CountSettings(**options))
+    return clusters_left(everyone, np.arange(8, len(everyone)), np.arange(4, 8), 1, CountSettings(**options))
 
 
 @pytest.mark.parametrize("counted", ["all", "beside-known"])
@@ -369,12 +358,12 @@ def test_the_other_estimator() -> None:
 def test_features_are_of_length_1_and_few() -> None:
     rng = np.random.default_rng(0)
     probes, unsorted = (rng.normal(size=(n, 8)).astype(np.float32) * 5 for n in (10, 20))
-    raw = _prepared(probes, unsorted, CountSettings(unit_length=False, dimensions=8))
+    raw = prepared(probes, unsorted, CountSettings(unit_length=False, dimensions=8))
     assert (np.concatenate(raw) == np.concatenate([probes, unsorted])).all()
-    unit = _prepared(probes, unsorted, CountSettings(dimensions=8))
+    unit = prepared(probes, unsorted, CountSettings(dimensions=8))
     assert np.linalg.norm(np.concatenate(unit), axis=1) == pytest.approx(np.ones(30))
     assert unit[0] == pytest.approx(probes / np.linalg.norm(probes, axis=1, keepdims=True), rel=1e-6)
-    few = _prepared(probes, unsorted, CountSettings(dimensions=3))
+    few = prepared(probes, unsorted, CountSettings(dimensions=3))
     assert (few[0].shape, few[1].shape) == ((10, 3), (20, 3))
     # A feature that is all zero stays finite.
-    assert np.isfinite(_prepared(np.zeros((3, 8), dtype=np.float32), unsorted, CountSettings())[0]).all()
+    assert np.isfinite(prepared(np.zeros((3, 8), dtype=np.float32), unsorted, CountSettings())[0]).all()

@@ -66,8 +66,8 @@ def test_the_number_of_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     assert "estimated" not in said(capsys, found(count=count))
     text = said(capsys, found(count=count | {"coverage": 0.8, "cannot_tell": ""}))
     assert "Their number was estimated: 2 to 5 kinds, which holds the true number in 8 of 10 cases like this." in text
-    text = said(capsys, found(count=count | {"coverage": 0.8, "cannot_tell": "Both curves are flat."}))
-    assert "How many kinds there are cannot be told: Both curves are flat." in text
+    text = said(capsys, found(count=count | {"coverage": 0.8, "cannot_tell": "both curves are flat"}))
+    assert "How many kinds there are cannot be told: both curves are flat." in text
     assert "2 to 5" not in text
 
 

@@ -249,7 +249,10 @@ def test_jsonl_has_all_probabilities_to_the_last_bit(digits: Path, tmp_path: Pat
 
 def test_tables_of_a_method_without_a_model(embedded: tuple[Path, Path], tmp_path: Path) -> None:
     out = export_run(embedded[0], "jsonl", tmp_path / "kinds.jsonl")
-    assert {json.loads(line)["probability"] for line in out.read_text().splitlines()} == {1.0}
+    found = np.load(embedded[0] / "features/probabilities.npy").max(axis=1)
+    said = [json.loads(line)["probability"] for line in out.read_text().splitlines()]
+    assert np.allclose(said, found, atol=1e-5)
+    assert found.max() < 1  # such a method says 1 of all; rehearsals know better
 
 
 # ONNX

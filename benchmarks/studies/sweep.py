@@ -31,7 +31,7 @@ from sklearn.metrics import silhouette_score
 from newkinds.clustering import kmeans, kmeans_sweep
 from newkinds.clustering.lloyd import Points
 from newkinds.clustering.validity import validity
-from newkinds.count import Division, _sweep
+from newkinds.count.algorithm2 import Division, _sweep
 from newkinds.datasets import named
 from newkinds.features import apply
 from newkinds.networks.files import read_network

@@ -122,19 +122,12 @@ def predict_images(
     log_p = said.log_p
     if "calibration" in extra:
         _check_finite(np.exp(log_p), pictures)
-        log_p = _calibrated(log_p, pictures, extra["calibration"])
+        own = of_other_pictures(torch.from_numpy(np.exp(log_p)), extra["calibration"]).numpy()
+        log_p = np.log(np.maximum(own, np.finfo(np.float32).tiny))
         source["calibrated"] = among == "new"  # how known kinds compare with new ones is not calibrated
     probabilities = combined(log_p, said.features, extra, among)
     _check_finite(probabilities, pictures)
     return Assignment(pictures.names, columns, probabilities, source)
-
-
-def _calibrated(log_p: NDArray[np.float32], pictures: ImageSet, table: Tensor) -> NDArray[np.float32]:
-    """Return the logarithms of the new kinds' probabilities, float32 (N, K), as often right as the heap's say."""
-    own = Assignment.of_new(pictures.names, np.exp(log_p))
-    own = own.with_own(of_other_pictures(own.probability, own.labels, table.numpy()))
-    calibrated: NDArray[np.float32] = np.log(np.maximum(own.probabilities, np.finfo(np.float32).tiny))
-    return calibrated
 
 
 def _check_finite(probabilities: NDArray[np.float32], pictures: ImageSet) -> None:

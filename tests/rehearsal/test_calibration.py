@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from newkinds.assignment import Assignment
 from newkinds.rehearsal.calibration import (
     EACH_KIND,
     FREEDOM,
@@ -23,6 +25,13 @@ from newkinds.rehearsal.signals import NAMES
 
 TRUE = np.array([0.5, 1.0, -0.5, 0.3, 0.0, -1.0, 0.7])
 FLAT = Calibration(np.zeros(len(NAMES)), np.ones(len(NAMES)), np.zeros(len(NAMES) + 1))
+
+
+def others(said: NDArray[np.float64], labels: NDArray[np.int64], table: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return what is made of pictures of which the method says this of these kinds."""
+    p = np.tile(((1 - said) / (len(table) - 1))[:, None], len(table))
+    p[np.arange(len(said)), labels] = said
+    return of_other_pictures(torch.from_numpy(p.astype(np.float32)), torch.from_numpy(table)).numpy()
 
 
 def observed(seed: int = 0, n: int = 5000, kinds: int = 5000) -> Observed:
@@ -95,15 +104,26 @@ def test_it_comes_back_from_a_file() -> None:
 def test_other_pictures_get_the_probability_of_those_of_the_heap_that_were_as_sure() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 600)
-    said = rng.uniform(0.2, 0.9, 600)
-    own = expit(np.array([-1.0, 0.0, 1.0])[labels] + 0.5 * np.log(said / (1 - said)))
+    said = rng.uniform(0.4, 0.9, 600)
+    own = expit(np.array([0.5, 1.0, 1.5])[labels] + 0.5 * np.log(said / (1 - said)))
     table = carried_over(said, own, labels, kinds=4)
     assert table.shape == (4, 2)
-    assert np.allclose(of_other_pictures(said, labels, table), own, atol=1e-3)
-    assert np.isfinite(of_other_pictures(np.array([0.0, 1.0]), np.array([3, 3]), table)).all()
+    assert np.allclose(others(said, labels, table).max(axis=1), np.maximum(own, 0), atol=1e-3)
 
 
 def test_a_method_that_is_always_sure_says_what_its_kinds_are_worth() -> None:
     labels = np.repeat([0, 1], 50)
     table = carried_over(np.ones(100), np.repeat([0.6, 0.9], 50), labels, kinds=2)
-    assert np.allclose(of_other_pictures(np.ones(2), np.array([0, 1]), table), [0.6, 0.9], atol=1e-3)
+    assert np.allclose(others(np.ones(2), np.array([0, 1]), table).max(axis=1), [0.6, 0.9], atol=1e-3)
+
+
+def test_other_pictures_keep_their_kind_and_their_row_never_exceeds_one() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(5, 0.3), 400).astype(np.float32)
+    table = np.stack([rng.normal(-2, 1, 5), np.full(5, 0.3)], axis=1).astype(np.float32)
+    found = of_other_pictures(torch.from_numpy(p), torch.from_numpy(table)).numpy()
+    own = found.max(axis=1).astype(np.float64)
+    assert (found.argmax(axis=1) == p.argmax(axis=1)).all()
+    assert (found.sum(axis=1) <= 1 + 1e-5).all()
+    names = tuple(map(str, range(400)))
+    assert np.allclose(found, Assignment.of_new(names, p).with_own(own).probabilities, atol=1e-5)

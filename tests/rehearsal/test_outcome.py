@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ from newkinds.rehearsal.trust import Trust, judge
 
 
 def rehearsed(acc: float, other: float = 0.0, chance: float = 0.1, pixels: float | None = 0.2) -> Rehearsed:
-    return Rehearsed(("a", "b"), 2, 100, chance, pixels, {AS_SET: Trial(acc, acc), "other": Trial(other, other)})
+    return Rehearsed(("a", "b", "c"), 3, 100, chance, pixels, {AS_SET: Trial(acc, acc), "other": Trial(other, other)})
 
 
 def test_a_change_is_made_only_where_it_is_clearly_better() -> None:
@@ -61,8 +63,12 @@ def test_what_is_hopeless(acc: float, chance: float, pixels: float | None, hopel
         assert ("pixels" in why_hopeless(some, AS_SET)) is (pixels == 0.35)
 
 
-def test_without_rehearsals_nothing_is_hopeless() -> None:
+def test_without_rehearsals_or_with_tiny_ones_nothing_is_hopeless() -> None:
     assert not is_hopeless([], AS_SET)
+    poor = rehearsed(0.5, chance=0.5)
+    assert is_hopeless([poor], AS_SET)
+    assert not is_hopeless([replace(poor, hidden=("a", "b"))], AS_SET)
+    assert not is_hopeless([replace(poor, pictures=20)], AS_SET)
 
 
 def test_a_rehearsal_comes_back_from_its_file() -> None:

@@ -235,9 +235,9 @@ def test_headline_says_how_many_and_how_sure(make_data: Any, tmp_path: Path) -> 
     assert "between 3 and 6, as sure as rehearsals make it" in text
     assert "between 3 and 6; that holds the true number in 8 of 10 cases like this." in text
     assert "not a measured range" not in text
-    data.count["cannot_tell"] = "The curves are flat <here>."
+    data.count["cannot_tell"] = "the curves are flat <here>"
     page, reader, _ = write(data, tmp_path)
-    assert "The curves are flat <here>." in reader.text
+    assert "the curves are flat <here>." in reader.text
     assert 'class="alarm" role="note" id="cannot-tell"' in page
     assert "as sure as rehearsals make it" not in page
     given = said(make_data(60, 4, count=None), tmp_path)

@@ -68,7 +68,7 @@ def _how_many(found: Discovery) -> list[str]:
     from newkinds.report.history import count_range
 
     if found.count is not None and found.count.get("cannot_tell"):
-        return [f"How many kinds there are cannot be told: {found.count['cannot_tell']}"]
+        return [f"How many kinds there are cannot be told: {found.count['cannot_tell']}."]
     likely = count_range(found.count)
     if likely is None or likely.coverage is None:
         return []

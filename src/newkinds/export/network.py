@@ -24,6 +24,7 @@ from newkinds.methods.registry import HEADS
 from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
 from newkinds.progress import Progress
+from newkinds.rehearsal.calibration import of_other_pictures
 from newkinds.runs import RunFolder, names
 from newkinds.runs.results import method_of
 from newkinds.version import __version__
@@ -36,14 +37,16 @@ _TRIED = (1, 5)  # batch sizes of the comparison: the file takes any
 class Probabilities(nn.Module):
     """Pictures float32 (N, C, H, W) in [0, 1] to p(k|i), float32 (N, K)."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, calibration: Tensor | None = None) -> None:
         super().__init__()
         self.model = model
+        self.calibration = calibration
 
     def forward(self, images: Tensor) -> Tensor:
         """Return p(k|i)."""
         log_p: Tensor = self.model(images)
-        return log_p.exp()
+        p = log_p.exp()
+        return p if self.calibration is None else of_other_pictures(p, self.calibration)
 
 
 def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progress: Progress) -> bytes:
@@ -57,13 +60,13 @@ def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progr
             f"The run in {run.path}, by the method {method_of(run)!r}, keeps no network.",
             hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",
         )
-    model, _, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
+    model, extra, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
     if model.kinds != len(called):
         raise DataError(
             f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {len(called)}.",
             hint="Run `newkinds discover` again with another --out.",
         )
-    module = Probabilities(model.float()).eval()
+    module = Probabilities(model.float(), extra.get("calibration")).eval()
     with progress.step("Writing the network", 2) as step:
         proto = _converted(module, _pictures(model, 2))
         _without_traces(proto.graph)

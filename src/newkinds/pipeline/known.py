@@ -236,6 +236,7 @@ class KnownStages:
         return Stage(
             self.run,
             network,
+            self.known,
             pictures,
             rows,
             way,

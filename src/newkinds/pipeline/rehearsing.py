@@ -54,13 +54,15 @@ PERMUTED = 20  # orders of the kinds found, for the ACC of chance
 class Stage:
     """What a rehearsal needs of a run.
 
-    pictures: known ones of kinds that f has not learnt from, with labels. rows: their features. way: the transfer that
-    the known kinds chose, which is learnt again without those that are hidden; None where nothing is transferred, and f
-    goes on learning from the heap. asked: the settings before they were resolved, which tell what the user said.
+    known: all known pictures. pictures: those of kinds that f has not learnt from, with labels. rows: their features.
+    way: the transfer that the known kinds chose, which is learnt again without those that are hidden; None where
+    nothing is transferred, and f goes on learning from the heap. asked: the settings before they were resolved, which
+    tell what the user said.
     """
 
     run: RunFolder
     network: Network
+    known: ImageSet
     pictures: ImageSet
     rows: Views
     way: str | None
@@ -282,7 +284,11 @@ def _problem(
 
     transferred: features of the hidden and of the other pictures, by the way of transfer, added where they are missing.
     """
-    network, known, features = stage.network, stage.pictures, stage.rows.rows[0][draw.items]
+    names_hidden = {stage.pictures.classes[kind] for kind in draw.hidden}
+    others = [number for number, name in enumerate(stage.known.classes) if name not in names_hidden]
+    # Without those that are hidden, and numbered without gaps, for methods that take known kinds as anchors.
+    known = stage.known.with_classes(others)
+    network, features = stage.network, stage.rows.rows[0][draw.items]
     if stage.way is not None:
         taught = np.flatnonzero(~np.isin(stage.labels, draw.hidden))
         way = "none" if settings.transfer.kind == "none" else stage.way
@@ -291,8 +297,8 @@ def _problem(
             rest = stage.rows.of(taught)
             transfer = from_writer(lambda: rest.learn(stage.labels[taught], how, Cache()))
             transferred[way] = stage.rows.of(draw.items).transferred(transfer), rest.transferred(transfer)
-        features, others = transferred[way]
-        known, hidden = as_embeddings(known.select(taught), others), as_embeddings(hidden, features)
+        features, rows = transferred[way]
+        known, hidden = as_embeddings(known, rows), as_embeddings(hidden, features)
         network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
         settings = settings.with_changes({"tune": "none"})
     return Problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.cache import Cache
-from newkinds.count import count_kinds, in_words
+from newkinds.count import Rehearsal as CountRehearsal
+from newkinds.count import can_rehearse, count_kinds, count_rehearsed, hidden_draws, in_words
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, HopelessError, UsageError
 from newkinds.evaluation.coverage import coverage
@@ -33,6 +35,7 @@ from newkinds.pipeline.rehearsing import Rehearsal
 from newkinds.pipeline.scoring import score_run
 from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator
 from newkinds.rehearsal.calibration import carried_over
 from newkinds.rehearsal.outcome import AS_SET, choice_in_words, why_hopeless
 from newkinds.rehearsal.signals import signals
@@ -45,6 +48,9 @@ from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, rea
 from newkinds.settings import CoreSettings
 from newkinds.training import Checkpoints
 from newkinds.transfer import Transfer, untouched
+
+FEWEST_KINDS = 9  # known, of which a third can be hidden
+REHEARSED = 10_000  # unsorted pictures that rehearsals take, at most
 
 
 class Pipeline(KnownStages):
@@ -103,15 +109,50 @@ class Pipeline(KnownStages):
     def count(self, network: Network) -> dict[str, Any]:
         """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
         if not (self.run.has(names.COUNT) and self.run.has(names.COUNT_PLOT)):
-            probes, unsorted = self._counted(network)
+            rehearsals = self._rehearsals(network) if self.settings.count.estimator == "rehearsed" else []
+            counted = None if rehearsals else self._counted(network)
             if is_writer():
-                self._count(probes, unsorted)
+                self._count(rehearsals, counted)
             self.run.sync()
         count: dict[str, Any] = self.run.get_json(names.COUNT)
         self.progress.say(in_words(count))
         for remark in count["remarks"]:
             self.progress.warn(remark)
         return count
+
+    def _rehearsals(self, network: Network) -> list[CountRehearsal]:
+        """Return draws of hidden known kinds beside the heap, under f and transfers that have not seen them.
+
+        Where f is not trained here, several thirds of the known kinds; otherwise the probes, each group on its own if
+        `count.probe_groups` says so. None if there are too few kinds.
+        """
+        whole = len(self.unsorted)
+        some = np.sort(generator(self.settings.seed, "heap of the rehearsals").permutation(whole)[:REHEARSED])
+        if self.transfers and self.settings.count.probes == "auto":
+            if len(self.known.classes) < FEWEST_KINDS:
+                return []
+            assert self.known.labels is not None
+            known, labels = self.views(network, "known", self.known), self.known.labels
+            heap = self.views(network, "unsorted", self.unsorted).of(some)
+            found = []
+            for hidden in hidden_draws(len(self.known.classes), self.settings.count.rehearsals, self.settings.seed):
+                out = np.isin(labels, hidden)
+                taught = np.flatnonzero(~out)
+                transfer = from_writer(partial(known.of(taught).learn, labels[taught], self.settings, self.cache))
+                mine = known.of(np.flatnonzero(out)).transferred(transfer)
+                found.append(CountRehearsal(mine, labels[out], heap.transferred(transfer), whole))
+            return found
+        if self.probes is self.known:
+            return []
+        assert self.probes.labels is not None
+        probes, unsorted = self._counted(network)
+        groups = np.zeros(len(self.probes), np.int64)
+        if self.settings.count.probe_groups == "apart":
+            groups = np.array([group_of(name) for name in self.probes.classes])[self.probes.labels]
+        parts = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+        heap_rows = unsorted[some]
+        found = [CountRehearsal(probes[part], self.probes.labels[part], heap_rows, whole) for part in parts]
+        return found if can_rehearse(found) else []
 
     def _counted(self, network: Network) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the features of probes and unsorted pictures, after a transfer that has not seen the probes."""
@@ -127,17 +168,29 @@ class Pipeline(KnownStages):
         probes = known.of(np.flatnonzero(is_probe)).transferred(transfer)
         return probes, unsorted.transferred(transfer)
 
-    def _count(self, probes: NDArray[np.float32], unsorted: NDArray[np.float32]) -> None:
-        """Run Algorithm 2 on the features of probes and unsorted pictures, and keep count.json and a plot of it."""
+    def _count(
+        self, rehearsals: list[CountRehearsal], counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None
+    ) -> None:
+        """Estimate the number of kinds from rehearsals, or by Algorithm 2 from probes; keep count.json and a plot."""
         assert self.probes.labels is not None
         settings, seed = self.settings.count, self.settings.seed
-        groups = None
-        if settings.probe_groups == "apart":
-            groups = [group_of(name) for name in self.probes.classes]
-        found = count_kinds(
-            probes, self.probes.labels, unsorted, settings, groups=groups, seed=seed, progress=self.progress
-        )
+        if counted is None:
+            found = count_rehearsed(rehearsals, settings, seed=seed, progress=self.progress)
+        else:
+            groups = None
+            if settings.probe_groups == "apart":
+                groups = [group_of(name) for name in self.probes.classes]
+            labels = self.probes.labels
+            found = count_kinds(
+                counted[0], labels, counted[1], settings, groups=groups, seed=seed, progress=self.progress
+            )
         values = found.to_dict()
+        if counted is not None and settings.estimator == "rehearsed":
+            remark = (
+                f"{len(self.known.classes)} known kinds are too few to hide some and rehearse: the number is estimated "
+                "by the paper's Algorithm 2."
+            )
+            values["remarks"] = [*values["remarks"], remark]
         if self.weights is None and self.probes is self.known:
             remark = (
                 f"All {len(self.known.classes)} known kinds were learnt and are the probes as well, being fewer than "
@@ -211,7 +264,6 @@ class Pipeline(KnownStages):
         )
         self.run.put_json(names.TRUST, trust.to_dict())
         self.run.put_array(names.UNCALIBRATED, found.probabilities)
-        self.progress.say(trust.in_words())
         return found.with_own(probability)
 
     def _transfer_of(self, network: Network, settings: CoreSettings) -> Transfer:

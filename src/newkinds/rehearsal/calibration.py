@@ -16,8 +16,10 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import expit
+from torch import Tensor
 
 from newkinds.rehearsal.signals import NAMES
 
@@ -134,14 +136,19 @@ def carried_over(
     return np.stack([offsets, np.full(kinds, slope)], axis=1).astype(np.float32)
 
 
-def of_other_pictures(
-    said: NDArray[np.floating[Any]], labels: NDArray[np.int64], table: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Return how probably pictures are right of which the method says this (N,), by what `carried_over` returned."""
-    offset, slope = table.astype(np.float64)[labels].T
-    odds = offset + slope * _log_odds(np.asarray(said, dtype=np.float64))
-    right: NDArray[np.float64] = np.clip(expit(odds), LEAST, MOST)
-    return right
+def of_other_pictures(p: Tensor, table: Tensor) -> Tensor:
+    """Return probabilities (N, K) of pictures of which the method says p (N, K), by what `carried_over` returned.
+
+    In torch, so that an exported network does the same. The rest is divided as `Assignment.with_own` does it.
+    """
+    said, label = p.max(dim=1, keepdim=True)
+    line = table[label[:, 0]]
+    offset, slope = line[:, :1], line[:, 1:]
+    right = torch.sigmoid(offset + slope * torch.logit(said, eps=EXTREME)).clamp(LEAST, MOST)
+    own = torch.arange(p.shape[1], device=p.device) == label
+    others = torch.where(own, torch.zeros_like(p), p)
+    others = others * (1 - right) / others.sum(dim=1, keepdim=True).clamp_min(1e-30)
+    return torch.where(own, right, torch.minimum(others, 0.999 * right))
 
 
 def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:

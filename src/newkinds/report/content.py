@@ -119,7 +119,7 @@ class Content:
 
     @property
     def cannot_tell(self) -> str:
-        """Why the number of kinds cannot be told, "" where it was given or can be."""
+        """Why the number of kinds cannot be told, as a clause, "" where it was given or can be."""
         return str((self.data.count or {}).get("cannot_tell") or "")
 
     @property

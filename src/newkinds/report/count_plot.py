@@ -13,14 +13,18 @@ from newkinds.report.history import with_spread
 
 
 def count_plot(count: Mapping[str, Any]) -> bytes:
-    """Return a PNG of accuracy and index against K with their spread, from what count.json holds."""
+    """Return a PNG of accuracy and index against K with their spread, or of K's probability, from count.json."""
     figure = Figure(figsize=(7, 3.6), dpi=150, layout="constrained")
     left = figure.subplots()
     right = left.twinx()
-    curves = (
+    curves = [
         (left, "accuracy", "accuracy on the probes", "#0072b2"),
         (right, "index", "index of the unsorted", "#d55e00"),
-    )
+    ]
+    about = "K, clusters beside those of the probe kinds; dashed: the mean of both optima"
+    if count.get("estimator") == "rehearsed":
+        right.set_visible(False)
+        curves, about = [(left, "index", "probability", "#0072b2")], "K, new kinds; dashed: the estimate"
     for axis, name, label, colour in curves:
         if places := with_spread(count["curve"], name):
             ks, values, low, high = zip(*places, strict=True)
@@ -32,7 +36,7 @@ def count_plot(count: Mapping[str, Any]) -> bytes:
     left.axvline(count["k_mean"], color="#444444", linestyle="--", linewidth=1)
     sure = f", {count['low']} to {count['high']} with {count['confidence']:.0%}" if count["confidence"] else ""
     left.set_title(f"{count['k']} new kinds{sure}", loc="left")
-    left.set_xlabel("K, clusters beside those of the probe kinds; dashed: the mean of both optima")
+    left.set_xlabel(about)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()

@@ -56,7 +56,7 @@ def count_range(count: Mapping[str, Any] | None) -> CountRange | None:
 
 def alternatives(count: Mapping[str, Any] | None) -> list[Alternative]:
     """Return the numbers of clusters around the chosen one, with their results."""
-    if count is None or (chosen := _finite(count.get("k_mean"))) is None:
+    if count is None or count.get("estimator") == "rehearsed" or (chosen := _finite(count.get("k_mean"))) is None:
         return []
     rows = {int(k): row for row in count.get("curve") or () if (k := _finite(row.get("k"))) is not None}
     near = sorted(sorted(rows, key=lambda k: (abs(k - chosen), k))[: 2 * NEIGHBOURS + 1])
@@ -113,16 +113,19 @@ def count_charts(count: Mapping[str, Any] | None) -> list[Chart]:
     rows = [row for row in count.get("curve") or () if _finite(row.get("k")) is not None]
     rows = sorted(rows, key=lambda row: float(row["k"]))
     charts = []
-    for key, title, best in (
-        ("accuracy", "Accuracy on the probe kinds", "k_accuracy"),
-        ("index", "Index of the unsorted pictures", "k_index"),
-    ):
+    rehearsed = count.get("estimator") == "rehearsed"
+    index = "Probability of each number" if rehearsed else "Index of the unsorted pictures"
+    for key, title, best in (("accuracy", "Accuracy on the probe kinds", "k_accuracy"), ("index", index, "k_index")):
         places = with_spread(rows, key)
         if not places:
             continue
         points = tuple((k, y) for k, y, _, _ in places)
         band = tuple((k, low, high) for k, _, low, high in places)
-        guides = [Guide(k, f"mean of both: {k:g}") for k in [_finite(count.get("k_mean"))] if k is not None]
+        guides = [
+            Guide(k, f"{'estimate' if rehearsed else 'mean of both'}: {k:g}")
+            for k in [_finite(count.get("k_mean"))]
+            if k is not None
+        ]
         charts.append(
             Chart(
                 f"count-{key}",

@@ -12,10 +12,12 @@ from newkinds.settings.base import EVERYDAY, Restarts, Section
 class Count(Section):
     """The number of new kinds: how it is estimated where it is not given (Algorithm 2)."""
 
-    estimator: Literal["probes", "labelled"] = Field(
+    estimator: Literal["rehearsed", "paper", "probes", "labelled"] = Field(
         "probes",
-        description='"probes": the paper\'s Algorithm 2. "labelled": the one of generalized category discovery, '
-        "k-means on everything and the number that sorts all known pictures best; it gives no interval.",
+        description='"rehearsed": known kinds are hidden and clustered as the heap is; what gives their number gives '
+        'that of the heap, and how far it is off gives the interval. "paper", or "probes": the paper\'s Algorithm 2. '
+        '"labelled": the one of generalized category discovery, k-means on everything and the number that sorts all '
+        "known pictures best; it gives no interval.",
     )
     max_kinds: int = Field(
         100,
@@ -131,6 +133,19 @@ class Count(Section):
         "all",
         description='Which clusters are counted in the end: "all" that unsorted pictures are in, as in the paper, or '
         "without those that are known kinds.",
+    )
+    rehearsals: int = Field(
+        4,
+        ge=2,
+        description='For the estimator "rehearsed", where f is not trained here: how often a third of the known kinds '
+        "is hidden, and the transfer learnt from the others.",
+    )
+    size_spread: float = Field(
+        0.3,
+        gt=0,
+        le=2,
+        description='For the estimator "rehearsed": by which share new kinds may well be larger or smaller than known '
+        "ones, on average. Raise it where they may be quite different.",
     )
     tau: float = Field(
         0.1,

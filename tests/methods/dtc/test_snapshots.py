@@ -15,7 +15,7 @@ from newkinds.methods.dtc import snapshots as module
 from newkinds.methods.dtc.settings import resolved_discover
 from newkinds.methods.dtc.snapshots import due_epochs
 from newkinds.networks import build_network
-from newkinds.runs import RunFolder
+from newkinds.runs import RunFolder, names
 from newkinds.runs.results import put_snapshot, read_snapshots
 from newkinds.start import initialise
 from pictures import write_embeddings
@@ -76,7 +76,7 @@ def test_a_run_keeps_them(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "run")
     kept = read_snapshots(run)
     assert [moment.epoch for moment in kept] == [0, 4, 8]
-    again = run.get_array("features/probabilities.npy")
+    again = run.get_array(names.UNCALIBRATED)
     np.testing.assert_allclose(kept[-1].p, again[kept[-1].items], atol=1e-3)
     none = settings(**{"discover.snapshots": 0})
     nk.discover(*write_embeddings(tmp_path), out=tmp_path / "none", kinds=3, settings=none, page=False)

@@ -7,19 +7,18 @@ random divisions: their answers are averaged, and their spread says how certain 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from sklearn.decomposition import PCA
 
-from newkinds.clustering import kmeans, kmeans_sweep
+from newkinds.clustering import kmeans_sweep
 from newkinds.clustering.neighbours import neighbours_averaged
 from newkinds.clustering.validity import validity
+from newkinds.count.result import Count, Point
 from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError
 from newkinds.progress import QUIET, Progress
@@ -28,56 +27,7 @@ from newkinds.settings import Count as CountSettings
 
 BOOTSTRAPS = 1000  # draws of divisions with replacement, for the interval
 ALLOWANCE = 0.05  # of the number of kinds, by which the interval is wider: see `_interval`
-MOST = 50_000  # unsorted pictures that are clustered; of more, a random sample
 FLAT = 0.02  # of the accuracy: a curve that varies less than this over K says nothing
-
-
-@dataclass(frozen=True)
-class Point:
-    """One K of the sweep, the mean over the divisions and their standard deviation.
-
-    accuracy: ACC on the validation probes (Eq. 7); index: the validity index on the unsorted pictures (Eq. 8), not a
-    number where it is undefined; found: how many clusters the unsorted pictures are in, without those too small.
-    """
-
-    k: int
-    accuracy: float
-    accuracy_spread: float
-    index: float
-    index_spread: float
-    found: float
-
-
-@dataclass(frozen=True)
-class Count:
-    """The estimated number of new kinds, and how it was found.
-
-    k: the estimate. low, high: an interval meant to contain the truth with probability `confidence`. k_accuracy,
-    k_index: where each curve has its maximum; k_mean: their mean, which the final clustering has; all three as the
-    median over the divisions. answers: one for each division. remarks: caveats for the user, in words. index_error: the
-    largest standard error of the index, where it was sampled.
-    """
-
-    k: int
-    low: int
-    high: int
-    confidence: float
-    k_accuracy: int
-    k_index: int
-    k_mean: int
-    answers: tuple[int, ...]
-    curve: tuple[Point, ...]
-    index_error: float
-    remarks: tuple[str, ...]
-    estimator: str = "probes"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values; what is not a number becomes None."""
-        return {**_plain(asdict(self)), "curve": [_plain(asdict(point)) for point in self.curve]}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if value != value else value for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -99,34 +49,18 @@ class Swept:
     found: NDArray[np.int64]
 
 
-def count_kinds(
-    probe_features: NDArray[np.float32],
+def count_by_probes(
+    probes: NDArray[np.float32],
     probe_labels: NDArray[np.int64],
-    unsorted_features: NDArray[np.float32],
+    unsorted: NDArray[np.float32],
+    largest: int,
     settings: CountSettings,
     *,
     groups: Sequence[str] | None = None,
     seed: int = 0,
     progress: Progress = QUIET,
 ) -> Count:
-    """Estimate the number of kinds in the unsorted pictures from features of them and of the probe kinds.
-
-    probe_features: float (P, d); probe_labels: int64 (P,) numbered 0..L_r-1; unsorted_features: float (M, d).
-    groups: the group that each probe kind belongs to, such as its alphabet; each group is then used separately. Of more
-    than 50,000 unsorted pictures, a random sample of that size is used, which a remark says.
-    """
-    if len(unsorted_features) > MOST:
-        whole = len(unsorted_features)
-        drawn = np.sort(generator(seed, "sample for the count").choice(whole, MOST, replace=False))
-        some = unsorted_features[drawn]
-        found = count_kinds(probe_features, probe_labels, some, settings, groups=groups, seed=seed, progress=progress)
-        remark = f"The number is estimated from {MOST:,} of the {whole:,} unsorted pictures, drawn at random."
-        return replace(found, remarks=(*found.remarks, remark))
-    probes, unsorted = _prepared(probe_features, unsorted_features, settings)
-    # Beyond half the number of pictures, a kind would have fewer than two.
-    largest = min(settings.max_kinds, len(unsorted) // 2)
-    if settings.estimator == "labelled":
-        return _by_labelled(probes, probe_labels, unsorted, largest, settings, seed)
+    """Run Algorithm 2 on prepared features (P, d) and (M, d), for K = 0 to `largest`."""
     divisions = divide(int(probe_labels.max()) + 1, settings, seed, groups)
     swept = []
     with progress.step("Counting new kinds", len(divisions)) as step:
@@ -152,18 +86,6 @@ def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> l
     return sorted(order[:number].tolist())
 
 
-def in_words(count: Mapping[str, Any]) -> str:
-    """Return the number and its interval as a sentence, from what `Count.to_dict` returned."""
-    if count["confidence"] is None:
-        return f"New kinds: {count['k']} (by the accuracy on the known ones)."
-    low, high = count["low"], count["high"]
-    between = f"{low} to {high}" if high > low else f"{low}"
-    return (
-        f"New kinds: {count['k']}; {between} with {count['confidence']:.0%} confidence (of clusters beside the probes, "
-        f"their accuracy asks for {count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
-    )
-
-
 def divide(n_classes: int, settings: CountSettings, seed: int, groups: Sequence[str] | None = None) -> list[Division]:
     """Return random divisions of the probe kinds into anchors and validation, at least one of each (line 2)."""
     if n_classes < 2:
@@ -184,7 +106,7 @@ def divide(n_classes: int, settings: CountSettings, seed: int, groups: Sequence[
     return divisions
 
 
-def _prepared(
+def prepared(
     probes: NDArray[np.float32], unsorted: NDArray[np.float32], settings: CountSettings
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the features that the sweep uses: averaged over neighbours, at length 1, reduced by PCA, as asked for."""
@@ -231,11 +153,11 @@ def _sweep(
         most=settings.index_sample,
         seed=division.seed,
     )
-    found = [_remaining(found, new, validation, len(division.anchors), settings) for found in labellings]
+    found = [remaining(found, new, validation, len(division.anchors), settings) for found in labellings]
     return Swept(np.array(accuracy), index.values, float(np.nanmax(index.errors, initial=0)), np.array(found))
 
 
-def _remaining(
+def remaining(
     labels: NDArray[np.int64],
     new: NDArray[np.int64],
     validation: NDArray[np.int64],
@@ -348,48 +270,3 @@ def _remarks(curve: Sequence[Point], k_accuracy: int, k_index: int) -> tuple[str
             f"A curve is still at its best at K = {curve[-1].k}, the largest tried: there may be more kinds."
         )
     return tuple(remarks)
-
-
-def _by_labelled(
-    probes: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    unsorted: NDArray[np.float32],
-    largest: int,
-    settings: CountSettings,
-    seed: int,
-) -> Count:
-    """Return the estimate of generalized category discovery: plain k-means on all, K by the labelled pictures' ACC.
-
-    The K that maximises that accuracy is found by Brent's method, between 0 and `largest` new kinds.
-    """
-    points, classes = np.concatenate([probes, unsorted]), int(labels.max()) + 1
-    tried: dict[int, Point] = {}
-
-    def loss(k: float) -> float:
-        number = round(k)
-        if number not in tried:
-            found = kmeans(points, classes + number, seed=seed, restarts=settings.restarts).labels
-            new = np.arange(len(labels), len(points))
-            remaining = _remaining(found, new, new[:0], 0, settings)
-            accuracy = clustering_accuracy(found[: len(labels)], labels)
-            tried[number] = Point(number, accuracy, 0.0, math.nan, math.nan, float(remaining))
-        return -tried[number].accuracy
-
-    minimize_scalar(loss, bounds=(0, largest), method="bounded", options={"xatol": 0.5})
-    curve = tuple(tried[k] for k in sorted(tried))
-    best = max(curve, key=lambda point: (point.accuracy, point.k)).k
-    remark = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
-    return Count(
-        k=best,
-        low=best,
-        high=best,
-        confidence=math.nan,
-        k_accuracy=best,
-        k_index=best,
-        k_mean=best,
-        answers=(best,),
-        curve=curve,
-        index_error=0.0,
-        remarks=(remark,),
-        estimator="labelled",
-    )

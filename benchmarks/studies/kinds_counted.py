@@ -1,0 +1,198 @@
+"""The number of new kinds by rehearsals, where it is known: error, and how often the interval holds the truth.
+
+ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind; ROOT has OmniGlot and CIFAR-100. Which
+photographs' kinds are known is drawn by the number of the draw; draws from 100 on, OmniGlot's probe alphabets and
+CIFAR-100's probe classes were for tuning, and none of them is reported. `half`: the same heaps with half of their
+pictures, so that new kinds are half as large as known ones. Every row is written to
+benchmarks/results/studies/kinds_counted.json at once, and none is measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import newkinds as nk
+from newkinds.cache import Cache
+from newkinds.count import Rehearsal, count_rehearsed, hidden_draws
+from newkinds.datasets import named
+from newkinds.datasets.omniglot import EVALUATION
+from newkinds.images import open_images
+from newkinds.images.imageset import group_of
+from newkinds.networks import build_network
+from newkinds.networks.files import read_network
+from newkinds.pipeline.frozen import Views
+from newkinds.settings import Count as CountSettings
+from newkinds_bench.house import DOCS
+from studies.tools.clustering import Rows
+from studies.tools.networks import network_file
+from studies.tools.results import put_table
+
+NAME, PAGE = "kinds_counted", DOCS / "how-many-kinds.md"
+PHOTOGRAPHS = {"grocery": ("grocery", 54), "tiny-imagenet": ("tiny-imagenet/train", 30)}  # folder, kinds known
+DRAWS, HALVED = 10, 3  # draws of known kinds; so many also with half the heap
+TITLES = {
+    "omniglot": "OmniGlot's evaluation alphabets",
+    "cifar100": "CIFAR-100's ten unlabelled classes",
+    "grocery": "groceries, 54 kinds known",
+    "tiny-imagenet": "Tiny-ImageNet, 30 kinds known",
+}
+
+Cases = Iterator[tuple[dict[str, Any], Callable[[], list[Rehearsal]]]]  # what each is, and how it is made
+
+
+def main() -> None:
+    """Count every case that the result file lacks, and put the table into its page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
+    parser.add_argument("--runs", type=Path, default=Path("runs/studies/kinds_counted"), help="where features are kept")
+    parser.add_argument("--render", action="store_true", help="only make the table again")
+    chosen = parser.parse_args()
+    settings = CountSettings(estimator="rehearsed")
+    rows = Rows(NAME, {"what": "the number of new kinds by rehearsals", "count": settings.model_dump(mode="json")})
+    if not chosen.render:
+        for about, make in cases(chosen.data, chosen.runs):
+            if rows.has(**about):
+                continue
+            rehearsals = make()
+            started = time.monotonic()
+            found = count_rehearsed(rehearsals, settings)
+            row = {**about, "k": found.k, "low": found.low, "high": found.high, "error": found.error}
+            row |= {"size_ratio": found.size_ratio, "cannot_tell": found.cannot_tell, "answers": list(found.answers)}
+            rows.add({**row, "holds": found.low <= about["truth"] <= found.high, "seconds": time.monotonic() - started})
+            print(rows.rows[-1], flush=True)
+    put_table(PAGE, "rehearsed", table(rows.rows))
+
+
+def cases(data: Path | None, runs: Path) -> Cases:
+    """Yield what each case is, and a function that makes its rehearsals."""
+    yield from omniglot(data, runs)
+    yield from cifar100(data, runs)
+    for draw in range(DRAWS):
+        for name in PHOTOGRAPHS:
+            yield from photographs(name, draw, data, runs)
+
+
+def omniglot(data: Path | None, runs: Path) -> Cases:
+    """Yield the evaluation alphabets; the five probe alphabets are a rehearsal each."""
+    weights = "omniglot-25-group"
+    for half in (False, True):
+        for alphabet in EVALUATION[: None if not half else 2 * HALVED]:
+            truth = len(named(f"omniglot:{alphabet}", data=data).classes)
+
+            def make(alphabet: str = alphabet, half: bool = half) -> list[Rehearsal]:
+                probes = features(runs, weights, "omniglot:probes", data)
+                heap = features(runs, weights, f"omniglot:{alphabet}", data)
+                images = named("omniglot:probes", data=data)
+                groups = np.array([group_of(name) for name in images.classes])[probes["y"]]
+                parts = [np.flatnonzero(groups == group) for group in dict.fromkeys(groups)]
+                some = heap["plain"][thinned(heap["y"], half)]
+                return [Rehearsal(probes["plain"][part], probes["y"][part], some) for part in parts]
+
+            yield {"data": "omniglot", "case": alphabet, "truth": truth, "half": half}, make
+
+
+def cifar100(data: Path | None, runs: Path) -> Cases:
+    """Yield the ten unlabelled classes; the ten probe classes are the one rehearsal."""
+    for half in (False, True):
+
+        def make(half: bool = half) -> list[Rehearsal]:
+            probes, heap = (
+                features(runs, "cifar100-80", f"cifar100:{part}", data) for part in ("probes", "unlabelled")
+            )
+            return [Rehearsal(probes["plain"], probes["y"], heap["plain"][thinned(heap["y"], half)])]
+
+        yield {"data": "cifar100", "case": "unlabelled", "truth": 10, "half": half}, make
+
+
+def photographs(name: str, draw: int, data: Path | None, runs: Path) -> Cases:
+    """Yield a draw of known kinds of photographs, with rehearsals as the pipeline makes them."""
+    _, known = PHOTOGRAPHS[name]
+    for half in (False, True)[: 2 if draw < HALVED else 1]:
+
+        def make(half: bool = half) -> list[Rehearsal]:
+            kept = photograph_features(runs, name, data)
+            order = np.random.default_rng(draw).permutation(len(kept["names"]))
+            views, labels, settings = Views((kept["plain"], kept["mirrored"])), kept["y"], nk.Settings()
+            heap = np.flatnonzero(np.isin(labels, order[known:]))
+            heap = heap[thinned(labels[heap], half)]
+            found = []
+            for hidden in hidden_draws(known, settings.count.rehearsals, draw):
+                out = np.isin(labels, np.sort(order[:known])[hidden])
+                taught = np.flatnonzero(np.isin(labels, order[:known]) & ~out)
+                transfer = views.of(taught).learn(labels[taught], settings, Cache())
+                mine, there = (views.of(rows).transferred(transfer) for rows in (np.flatnonzero(out), heap))
+                found.append(Rehearsal(mine, labels[out], there))
+            return found
+
+        total = {"grocery": 82, "tiny-imagenet": 40}[name]
+        yield {"data": name, "case": draw, "truth": total - known, "half": half}, make
+
+
+def thinned(labels: NDArray[np.int64], half: bool) -> NDArray[np.int64]:
+    """Return all rows, or every other one of each kind."""
+    if not half:
+        return np.arange(len(labels))
+    return np.sort(np.concatenate([np.flatnonzero(labels == kind)[::2] for kind in np.unique(labels)]))
+
+
+def features(runs: Path, weights: str, source: str, data: Path | None) -> dict[str, NDArray[Any]]:
+    """Return f's features of a set of pictures ("plain") and its labels ("y"), computed once."""
+    file = runs / f"{weights}-{source.replace(':', '-')}.npz"
+    if not file.exists():
+        images = named(source, data=data)
+        rows = nk.extract_features(read_network(network_file(weights, data))[0], images)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, plain=rows, y=images.labels)
+    return dict(np.load(file))
+
+
+def photograph_features(runs: Path, name: str, data: Path | None) -> dict[str, NDArray[Any]]:
+    """Return features of photographs, plain and mirrored, their labels and the names of the kinds, computed once."""
+    file = runs / f"{name}.npz"
+    if not file.exists():
+        images = open_images((data or Path()) / PHOTOGRAPHS[name][0], labelled=True)
+        network = build_network("efficientnet-lite0", images.channels, images.size, seed=0).eval()
+        views = {way: nk.extract_features(network, images, view=way) for way in ("plain", "mirrored")}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, **views, y=images.labels, names=np.array(images.classes))
+    return dict(np.load(file))
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return error and coverage of each data set, and over all cases."""
+    lines = [
+        "| data | new kinds as large as known ones | new kinds | cases | mean error | of the truth | interval holds "
+        "the truth | its mean width | cannot tell |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for half in (False, True):
+        mine = [row for row in rows if row["half"] == half]
+        for name, title in TITLES.items():
+            lines += _line(title, half, [row for row in mine if row["data"] == name])
+        lines += _line("all", half, mine)
+    return lines
+
+
+def _line(title: str, half: bool, rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    truths = [row["truth"] for row in rows]
+    errors = np.array([abs(row["k"] - row["truth"]) for row in rows])
+    kinds = f"{min(truths)} to {max(truths)}" if min(truths) < max(truths) else f"{truths[0]}"
+    held, unsure = sum(row["holds"] for row in rows), sum(row["cannot_tell"] is not None for row in rows)
+    width = np.mean([row["high"] - row["low"] for row in rows])
+    return [
+        f"| {title} | {'half as large' if half else 'yes'} | {kinds} | {len(rows)} | {errors.mean():.2f} | "
+        f"{np.mean(errors / truths):.1%} | {held} of {len(rows)} | {width:.1f} | {unsure} |"
+    ]
+
+
+if __name__ == "__main__":
+    main()
