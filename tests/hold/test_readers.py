@@ -76,6 +76,14 @@ def test_a_damaged_page_is_replaced(run: Path, made: Path) -> None:
     assert nk.report(run, progress=QUIET).read_bytes() == (made / "report" / "index.html").read_bytes()
 
 
+def test_a_run_that_sorts_nothing_has_no_page_and_no_scores(sets: tuple[Path, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    nk.rehearse(sets[0], out=run, rehearsals=1, choose="off", cache=False, progress=QUIET)
+    for call in (lambda: nk.report(run, progress=QUIET), lambda: nk.evaluate(run, "folders", progress=QUIET)):
+        with pytest.raises(RunError, match="has no unsorted pictures"):
+            call()
+
+
 # The model
 
 

@@ -187,6 +187,11 @@ class RunFolder:
 
     def source(self, which: str) -> str:
         """Return where the "known" or "unsorted" pictures are: relative to where the run was started, if they are."""
+        if which not in self.sources:
+            raise RunError(
+                f"The run in {self.path} has no {which} pictures.",
+                hint="Give a folder that `newkinds discover` made: others make f or rehearse, and sort nothing.",
+            )
         found = self.sources[which]
         place = os.path.join(self._about.get("where", ""), found)
         return place if os.path.exists(place) else found
