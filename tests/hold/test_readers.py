@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from damage import QUIET, contents, discover, harm, killed
+from damage import QUIET, SETTINGS, contents, discover, harm, killed
 
 import newkinds as nk
 from newkinds.errors import NumericsError, RunError
@@ -103,7 +103,10 @@ def test_a_damaged_model_is_called_so(run: Path, sets: tuple[Path, Path], tmp_pa
 def by_distance(sets: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run whose model measures distances, of embeddings as they are."""
     path = tmp_path_factory.mktemp("dec") / "run"
-    return discover(sets, path, method="dec", kinds=3, page=False).path
+    few = {**SETTINGS, "dec": {"epochs": 3}, "rehearse": {"rehearsals": 1, "choose": "off"}}
+    found = discover(sets, path, method="dec", kinds=3, page=False, settings=few)
+    assert nk.predict(path, sets[1], among="new", progress=QUIET).calibrated
+    return found.path
 
 
 @pytest.mark.parametrize("among", ["all", "new", "known"])
