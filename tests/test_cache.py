@@ -130,7 +130,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(tmp_path: Path, monkeypatch
         assert kept.rows("features", about, KEYS, thrice([])).tobytes() == EXPECTED.tobytes()
     assert shown.getvalue().count("cannot be written") == 1
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sys.modules["newkinds.cache"], "write_atomic", full)
@@ -279,3 +279,16 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "features   0.0 MB in 1 files" in told()
     assert "deleted" in told("--clear")
     assert files(tmp_path) == []
+
+
+def test_nothing_is_kept_through_a_link(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder.mkdir()
+    (folder / "features").symlink_to(elsewhere)
+    said = io.StringIO()
+    cache = Cache(folder, progress=Progress("quiet", said))
+    rows = cache.rows("features", {}, [b"k" * 16], lambda items: np.ones((len(items), 2), np.float32))
+    assert rows.tolist() == [[1, 1]]
+    assert not list(elsewhere.rglob("*"))
+    assert "through links" in said.getvalue().replace("\n", " ")

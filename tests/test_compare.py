@@ -125,10 +125,16 @@ def test_scores_of_a_part_are_said_to_be(made: nk.Comparison, sets: tuple[Path, 
     assert json.loads((found.path / "table.json").read_text())["remark"] == found.remark
     section = found.page.read_text().partition('id="methods"')[2].partition('id="map"')[0]
     assert found.remark in section
-    # Seeds that are added with another truth, which is complete: there is no mean of both, and no row to compare.
-    more = compare(*sets, out=found.path, methods=["kmeans"], seeds=3, truth="folders", settings=FAST)
+    # With another truth, which is complete, the runs that are asked for are scored again.
+    more = compare(*sets, out=found.path, methods=["kmeans"], seeds=2, truth="folders", settings=FAST)
+    assert (more.remark, more.methods[0]["n"]) == ("", 48)
+    # There is no mean, and nothing to compare, of runs with different truths or of some that have none.
+    both = compare(*sets, out=found.path, methods=["kmeans", "lsc"], seeds=2, settings=FAST)
+    assert [(row["acc"], row["n"], row["kinds"]) for row in both.methods] == [(None, None, 3)] * 2
+    assert "(kmeans: 48 of 48 pictures; lsc: 40 of 48 pictures)" in both.remark
+    more = compare(*sets, out=found.path, methods=["kmeans"], seeds=3, settings=FAST)
     assert (more.methods[0]["acc"], more.methods[0]["n"], more.methods[0]["kinds"]) == (None, None, 3)
-    assert "kmeans: 40 of 48 pictures or 48 of 48 pictures" in more.remark
+    assert "(kmeans: 48 of 48 pictures or no truth)" in more.remark
 
 
 def test_too_few_have_no_scores_in_the_table(
@@ -188,12 +194,12 @@ def test_a_killed_comparison_goes_on(sets: tuple[Path, Path], tmp_path: Path) ->
     environment = {**os.environ, CHECKPOINT_SECONDS: "0", "OMP_NUM_THREADS": "1"}
     run = tmp_path / "run"
     with subprocess.Popen(line, env=environment) as process:
-        while process.poll() is None and not list(run.glob(f"*-0/{COST}")):
+        while process.poll() is None and not finished_runs(run):
             time.sleep(0.005)
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert not (run / "table.json").exists()
-    finished = [folder.parent for folder in run.glob(f"*-[01]/{COST}")]
+    finished = finished_runs(run)
     begun = {folder.name for folder in run.glob("*-[01]")} - {folder.name for folder in finished}
     assert 1 <= len(finished) < 6
     before = {file: contents(file) for folder in finished for file in folder.rglob("*") if file.is_file()}
@@ -215,6 +221,11 @@ def test_a_killed_comparison_goes_on(sets: tuple[Path, Path], tmp_path: Path) ->
     for name in costs:
         one, two = (RunFolder.open(path / name).get("kinds.csv") for path in (run, whole.path))
         assert one == two, name
+
+
+def finished_runs(folder: Path) -> list[Path]:
+    """Return the folders of the runs whose cost is recorded, which is the last thing."""
+    return [file.parent for file in folder.glob("*-[01]/run.json") if COST in json.loads(file.read_text())["outputs"]]
 
 
 def contents(file: Path) -> tuple[int, bytes]:

@@ -32,6 +32,7 @@ from newkinds.export import network
 from newkinds.export.folders import unique_places
 from newkinds.export.names import LONGEST, fold, folder_names, safe_component
 from newkinds.export.place import placed
+from newkinds.files import digest
 from newkinds.images import ImageSet
 from newkinds.images.decode import decode, encode
 from newkinds.methods.registry import HEADS
@@ -221,7 +222,7 @@ def test_csv(digits: Path, tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
     head = ["path", "kind", "name", "probability", "runner_up", "runner_up_name", "runner_up_probability"]
     assert list(rows[0]) == head
-    called = ["kind-0", 'with "quotes", and a comma', "kind-2", "kind-3", "=1+1"]
+    called = ["kind-0", 'with "quotes", and a comma', "kind-2", "kind-3", "'=1+1"]  # as a text, for spreadsheets
     p = np.sort(np.load(digits / "features" / "probabilities.npy"), axis=1)
     assert len(rows) == len(p)
     for row, old, best in zip(rows, result(digits), p, strict=True):
@@ -581,6 +582,27 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
     assert tree(tmp_path) == {"kinds.csv"}
 
 
+def test_nothing_that_others_put_beside_the_target_is_used_or_removed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "new").mkdir()
+    (precious / "new" / "file").write_text("mine")
+    begin = f".tmp-newkinds-{digest(b'kinds.csv')[:16]}-"
+    (tmp_path / f"{begin}0").symlink_to(precious)
+    (tmp_path / f".tmp-newkinds-newkinds-{digest(b'kinds.csv')[:16]}").symlink_to(precious)
+    before = tree(tmp_path)
+    seen = []
+    for _ in range(2):
+        with placed(tmp_path / "kinds.csv", folder=False) as path:
+            seen.append(path.parent.name)
+            assert path.parent.stat().st_mode & 0o777 == 0o700
+            path.write_text("ours")
+        (tmp_path / "kinds.csv").unlink()
+    assert seen[0] != seen[1]
+    assert tree(tmp_path) == before
+    assert (precious / "new" / "file").read_text() == "mine"
+
+
 def test_two_exports_to_one_place(tmp_path: Path) -> None:
     with placed(tmp_path / "kinds.csv", folder=False) as path:
         path.write_text("first")
@@ -669,7 +691,7 @@ def test_runs_that_cannot_be_exported(shop: Path, tmp_path: Path) -> None:
     shutil.copytree(shop, begun)
     (begun / "kinds.csv").unlink()
     for to in ("folders", "csv", "jsonl", "onnx"):
-        with pytest.raises(RunError, match=r"no kinds.csv yet. Run the same `newkinds discover` again"):
+        with pytest.raises(RunError, match=r"kinds.csv is missing. Run the same `newkinds discover` again"):
             export_run(begun, to, tmp_path / "out")
     damaged = tmp_path / "damaged"
     shutil.copytree(shop, damaged)

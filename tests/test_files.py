@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 import newkinds.files as module
-from newkinds.files import digest, remove_leftovers, write_atomic
+from newkinds.errors import RunError
+from newkinds.files import digest, open_plain, remove_leftovers, replacing, sealed, unsealed, write_atomic
 
 
 def test_writes_and_overwrites(tmp_path: Path) -> None:
@@ -36,11 +38,11 @@ def test_the_order_is_write_sync_move_sync(tmp_path: Path, monkeypatch: pytest.M
     def spied(name: str) -> Callable[..., Any]:
         own = getattr(os, name)
 
-        def spy(*given: Any) -> Any:
+        def spy(*given: Any, **options: Any) -> Any:
             calls.append(name)
             if calls == ["fsync"]:  # by then all is written
                 assert os.fstat(given[0]).st_size == 4
-            return own(*given)
+            return own(*given, **options)
 
         return spy
 
@@ -72,7 +74,7 @@ def test_a_failure_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: p
     file = tmp_path / "a"
     write_atomic(file, b"old")
 
-    def fail(*given: Any) -> None:
+    def fail(*given: Any, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
     if step == "write":
@@ -89,13 +91,95 @@ def test_a_failure_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: p
 
 
 def test_remove_leftovers_takes_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    for name in (".tmp-newkinds-a", "deep/.tmp-newkinds-b", "deep/kept.tmp", "tmp-kept", ".lock"):
-        (tmp_path / name).write_text("")
-    (tmp_path / ".tmp-newkinds-folder").mkdir()
-    remove_leftovers(tmp_path)
-    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
-    assert left == [".lock", ".tmp-newkinds-folder", "deep", "deep/kept.tmp", "tmp-kept"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = tmp_path / "run"
+    (folder / "deep").mkdir(parents=True)
+    ours, mine = (
+        f".tmp-newkinds-{'0123456789abcdef'}",
+        (".tmp-newkinds-a", ".tmp-a", "deep/kept.tmp", "tmp-kept", ".lock"),
+    )
+    for name in (ours, f"deep/{ours}", *mine):
+        (folder / name).write_text("")
+    (folder / f"{ours[:-1]}0").mkdir()
+    (folder / f"{ours[:-1]}1").symlink_to(folder / "tmp-kept")
+    (elsewhere / ours).write_text("")
+    (folder / "linked").symlink_to(elsewhere)
+    remove_leftovers(folder)
+    left = {str(path.relative_to(folder)) for path in folder.rglob("*")} - {f"linked/{ours}"}
+    assert left == {*mine, "deep", "linked", f"{ours[:-1]}0", f"{ours[:-1]}1"}
+    assert (elsewhere / ours).exists()
+
+
+def test_a_link_is_replaced_and_one_on_the_way_refused(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_bytes(b"mine")
+    (root / "a").symlink_to(elsewhere / "precious")
+    (root / "model").symlink_to(elsewhere)
+    (root / "file").write_bytes(b"")
+    write_atomic(root / "a", b"new", root=root)
+    assert not (root / "a").is_symlink()
+    for name in ("model/weights", "model/deep/weights", "file/weights"):
+        with pytest.raises(RunError, match="through links") as caught:
+            write_atomic(root / name, b"new", root=root)
+        assert caught.value.hint
+    assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == {"precious": b"mine"}
+    write_atomic(root / "new" / "deep" / "b", b"new", root=root)
+    assert (root / "new" / "deep" / "b").read_bytes() == b"new"
+    # What the user gives may be a link.
+    (tmp_path / "runs").symlink_to(root)
+    write_atomic(tmp_path / "runs" / "c", b"new")
+    assert (root / "c").read_bytes() == b"new"
+
+
+def test_the_folder_is_opened_once(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    (root / "model").mkdir(parents=True)
+    with replacing(root / "model" / "weights", root) as stream:
+        stream.write(b"new")
+        (root / "model").rename(tmp_path / "was")
+        (tmp_path / "elsewhere").mkdir()
+        (root / "model").symlink_to(tmp_path / "elsewhere")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert [path.name for path in (tmp_path / "was").iterdir()] == ["weights"]
+
+
+@pytest.mark.parametrize("what", ["link", "loose link", "pipe", "folder"])
+def test_only_plain_files_are_opened_to_be_written(what: str, tmp_path: Path) -> None:
+    file, precious = tmp_path / "log", tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    if what == "pipe":
+        os.mkfifo(file)
+    elif what == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to(precious if what == "link" else tmp_path / "nowhere")
+    with pytest.raises((RunError, OSError)):
+        open_plain(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    assert precious.read_bytes() == b"mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_seal_notices_every_change_of_a_value() -> None:
+    values = {"a": [1, 2.5, None], "b": {"c": "d"}}
+    data = sealed(values)
+    assert unsealed(data) == values
+    assert unsealed(json.dumps(values).encode()) == values  # of an earlier version
+    refused = 0
+    for place in range(len(data)):
+        changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        try:
+            found = unsealed(changed)
+        except ValueError:
+            refused += 1
+        else:
+            assert {key: found.get(key) for key in values} == values
+    assert refused > len(data) / 2
+    for junk in (b"", b"[]", b"null", b"\xff", b"[" * 100_000):
+        with pytest.raises(ValueError, match=r".*"):
+            unsealed(junk)
 
 
 def test_digest_is_sha256() -> None:

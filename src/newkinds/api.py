@@ -9,30 +9,28 @@ from typing import Any
 
 from newkinds.assignment import Assignment
 from newkinds.cache import Cache, open_cache
-from newkinds.datasets import named
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
-from newkinds.images import Scan, Source, check_places, check_shared, open_images, open_pair, opened_once
+from newkinds.images import Scan, Source, opened_once
 from newkinds.images import scan as scan_folder
-from newkinds.images.imageset import ImageSet
-from newkinds.methods.registry import AUXILIARIES, METHODS
-from newkinds.networks import Foreign, Network
-from newkinds.pipeline.backbone import largest_side, open_pretrained
+from newkinds.methods.registry import AUXILIARIES
+from newkinds.networks import Network
+from newkinds.opening import open_known, open_pipeline
+from newkinds.pipeline.backbone import open_pretrained
 from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal
 from newkinds.pipeline.scoring import score_run
-from newkinds.pipeline.stages import Pipeline
 from newkinds.predict import predict_images as predict_in
 from newkinds.presets import combine, preset_for
 from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import unsorted_of
+from newkinds.runs.pictures import is_remembered, unsorted_of
 from newkinds.settings import CoreSettings
 
 
@@ -127,7 +125,7 @@ def discover(
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)
-    pipeline = _pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
+    pipeline = open_pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
     return pipeline.result(page=page, model=model, anyway=anyway)
 
 
@@ -161,7 +159,7 @@ def pretrain(
     chosen = combine(settings, given, base)
     file, say = None if weights is None else Path(weights), automatic(progress)
     foreign = open_pretrained(chosen, file, offline)  # "auto" stays: here a network is to be trained
-    images = _known(known, out, chosen, foreign, data, say)
+    images = open_known(known, out, chosen, foreign, data, say)
     return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
 
 
@@ -190,7 +188,7 @@ def prepare(
         raise unknown_name("auxiliary network", name, AUXILIARIES)
     chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
     chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
-    images = _known(known, out, chosen, foreign, data, say)
+    images = open_known(known, out, chosen, foreign, data, say)
     return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
 
 
@@ -222,7 +220,7 @@ def count(
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)
-    pipeline = _pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
+    pipeline = open_pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
     try:
         found = pipeline.network()
         pipeline.known_quality(found)
@@ -269,12 +267,12 @@ def rehearse(
     if not chosen.rehearse.rehearsals:
         raise UsageError("rehearsals = 0: there is nothing to do.", hint="Ask for 1 or more; 5 are usual.")
     if like is not None:
-        heap = _pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
+        heap = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
         return _closed(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
     file, known = None if weights is None else Path(weights), opened_once(known, labelled=True)
     chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
     kept = open_cache(say) if cache else Cache()
-    images = _known(known, out, chosen, foreign, data, say)
+    images = open_known(known, out, chosen, foreign, data, say)
     stages = KnownStages(
         images, None, Path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
     )
@@ -305,14 +303,15 @@ def evaluate(
 
     Args:
         run: the run folder.
-        images: the run's unsorted pictures, where they have moved or were given in memory.
+        images: the run's unsorted pictures, where they have moved (which is remembered) or were given in memory.
         truth, data, progress: as in `discover`.
 
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
-    return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
+    with RunFolder.open(Path(run), writing=True) as folder:
+        say = automatic(progress)
+        return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 
 
 def report(
@@ -325,9 +324,10 @@ def report(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
-    report_run(folder, unsorted_of(folder, data, say, images), progress=say)
-    return folder.path / names.PAGE
+    with RunFolder.open(Path(run), writing=True) as folder:
+        say = automatic(progress)
+        report_run(folder, unsorted_of(folder, data, say, images), progress=say)
+        return folder.path / names.PAGE
 
 
 def figures(
@@ -346,9 +346,9 @@ def figures(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
-    where = folder.path / names.FIGURES if out is None else Path(out)
-    return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
+    with RunFolder.open(Path(run), writing=out is None or is_remembered(images)) as folder:
+        where, say = folder.path / names.FIGURES if out is None else Path(out), automatic(progress)
+        return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
 def predict(
@@ -382,86 +382,3 @@ def load(run: str | Path, *, network: str | None = None) -> Discovery:
         network: the run's, where `predict` is to be asked of it and it is a `module:function`.
     """
     return read_discovery(RunFolder.open(Path(run)), network)
-
-
-def _pipeline(
-    known: Source,
-    unsorted: Source,
-    out: str | Path,
-    settings: CoreSettings,
-    truth: str | Path | None,
-    weights: str | PathLike[str] | None,
-    data: str | Path | None,
-    device: str | None,
-    offline: bool,
-    cache: bool,
-    progress: Progress,
-    auxiliary: Mapping[str, str | Path] | None = None,
-) -> Pipeline:
-    RunFolder.check_writable(Path(out))  # before minutes of decoding
-    check_places(known, unsorted)
-    kept = open_cache(progress) if cache else Cache()
-    file = None if weights is None else Path(weights)
-    known = opened_once(known, labelled=True)
-    if METHODS[settings.method].takes_features(settings):
-        settings, foreign = choose_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
-    else:
-        foreign = open_pretrained(settings, file, offline)
-    shape = _shape(settings, foreign, progress)
-    pair = open_pair(
-        named(known, labelled=True, data=data, **shape) or known,
-        named(unsorted, data=data, **shape) or unsorted,
-        **shape,
-        cache=kept,
-    )
-    progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
-    progress.say(_summary(pair[1]))
-    shared = check_shared(*pair)
-    if shared is not None:
-        progress.warn(shared)
-    return Pipeline(
-        *pair,
-        Path(out),
-        settings,
-        weights=file,
-        foreign=foreign,
-        auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
-        truth=truth,
-        device=device,
-        cache=kept,
-        progress=progress,
-    )
-
-
-def _known(
-    source: Source,
-    out: str | Path,
-    settings: CoreSettings,
-    foreign: Foreign | None,
-    data: str | Path | None,
-    say: Progress,
-) -> ImageSet:
-    """Open known pictures where there are no unsorted ones."""
-    RunFolder.check_writable(Path(out))
-    shape = _shape(settings, foreign, say)
-    images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
-    say.say(f"{_summary(images)} of {len(images.classes)} kinds")
-    return images
-
-
-def _shape(settings: CoreSettings, foreign: Foreign | None, progress: Progress) -> dict[str, Any]:
-    """Return what the settings and a network from elsewhere say about opening pictures, as arguments."""
-    options = settings.images
-    return {
-        "size": None if options.size == "auto" else options.size,
-        "largest": largest_side(settings, foreign),
-        "fit": options.fit,
-        "max_pixels": options.max_pixels,
-        "progress": progress,
-    }
-
-
-def _summary(images: ImageSet) -> str:
-    shape = f"{images.channels} numbers each" if images.is_embedding else f"{images.size}x{images.size}"
-    skipped = f"; {len(images.skipped)} files skipped" if images.skipped else ""
-    return f"{images.source}: {len(images)} pictures, {shape}{skipped}"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
+from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
 from newkinds.files import write_atomic
 
@@ -126,14 +127,15 @@ class Assignment:
         return int(np.count_nonzero(self.sizes))
 
     def table(self) -> bytes:
-        """Return path, kind, probability and runner-up of each picture as CSV."""
+        """Return path, kind, probability and runner-up of each picture as CSV, each a `safe_cell`."""
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(HEADER)
         for name, row in zip(self.names, self.probabilities, strict=True):
             order = np.argsort(-row, kind="stable")
             runner_up = self.columns[order[1]] if len(order) > 1 else ""
-            writer.writerow([name, self.columns[order[0]], f"{row[order[0]]:.6f}", runner_up])
+            cells = [name, self.columns[order[0]], f"{row[order[0]]:.6f}", runner_up]
+            writer.writerow(map(safe_cell, cells))
         return buffer.getvalue().encode()
 
     def to_csv(self, path: str | Path) -> None:

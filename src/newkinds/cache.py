@@ -27,8 +27,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from newkinds.errors import UsageError
-from newkinds.files import TEMPORARY, write_atomic
+from newkinds.errors import RunError, UsageError
+from newkinds.files import TEMPORARY, is_temporary, write_atomic
 from newkinds.progress import QUIET, Progress
 
 FOLDER, LIMIT = "NEWKINDS_CACHE", "NEWKINDS_CACHE_MB"  # environment variables
@@ -155,13 +155,13 @@ class Cache:
             return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(file, data)
+            write_atomic(file, data, root=self.folder)
             trim(self.folder, self.limit, kept=file)
-        except OSError as error:
+        except (OSError, RunError) as error:
             self._is_writable = False
+            why = error.message if isinstance(error, RunError) else error.strerror or error
             self.warn(
-                f"The cache {self.folder} cannot be written ({error.strerror or error}): what is computed now is "
+                f"The cache {self.folder} cannot be written ({why}): what is computed now is "
                 f"computed again by the next run. {FOLDER} names another folder."
             )
 
@@ -335,7 +335,7 @@ def trim(folder: Path, limit: int, kept: Path) -> None:
             total -= size
     for path in [*folder.glob(f"{TEMPORARY}*"), *folder.glob(f"*/*/{TEMPORARY}*")]:
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _ABANDONED:
+            if is_temporary(path.name) and time.time() - path.lstat().st_mtime > _ABANDONED:
                 path.unlink()
 
 

@@ -136,8 +136,8 @@ def read_discovery(run: RunFolder, network: str | None = None) -> Discovery:
     found = Discovery(
         run.path,
         read_assignment(run),
-        count=run.get_json(names.COUNT) if run.has(names.COUNT) else None,
-        choice=run.get_json(names.CHOICE) if run.has(names.CHOICE) else None,
+        count=run.get_json(names.COUNT) if run.lists(names.COUNT) else None,
+        choice=run.get_json(names.CHOICE) if run.lists(names.CHOICE) else None,
         network=network,
         known_quality=read_known_quality(run),
         trust=read_trust(run),

@@ -1,61 +1,133 @@
-"""Atomic writes: a file is written beside its target, synced, and moved into place."""
+"""Files that are whole or not there: written beside their target, synced and moved into place; never through a link."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-TEMPORARY = ".tmp-newkinds-"  # prefix of files that are being written
+from newkinds.errors import RunError
+
+TEMPORARY = ".tmp-newkinds-"  # prefix of what is being written
+SEAL = "sha256"  # the key of a JSON file's own hash
+
+_TEMPORARY_FILE = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}")
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file for writing that is moved into place when the block ends; after an error nothing of it is left.
 
-    A crash at any moment leaves the old file or the new one, whole. The temporary name cannot be guessed, and nothing
-    that is there already is written to.
+    A crash at any moment leaves the old file or the new one, whole. The temporary name cannot be guessed, nothing that
+    is there already is written to, and the folder is opened once: it is the same one in which the file is moved. A link
+    at `path` is replaced, not followed. root: as in `opened_folder`.
     """
-    beside = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    try:
-        with open(descriptor, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise
-    sync_folder(path.parent)
+    with opened_folder(path.parent, root) as folder:
+        beside = f"{TEMPORARY}{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = os.open(beside, flags, 0o644, dir_fd=folder)
+        try:
+            with open(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+            raise
+        with suppress(OSError):  # not every file system can
+            os.fsync(folder)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a crash at any moment leaves the old one or the new one, whole."""
-    with replacing(path) as stream:
+def write_atomic(path: Path, data: bytes, root: Path | None = None) -> None:
+    """Write a file so that a crash at any moment leaves the old one or the new one, whole; root: as in `replacing`."""
+    with replacing(path, root) as stream:
         stream.write(data)
+
+
+@contextmanager
+def opened_folder(path: Path, root: Path | None = None) -> Iterator[int]:
+    """Open a folder and yield its descriptor.
+
+    root: a folder that `path` is in; below it, folders are made where they are missing, and none may be a link. What is
+    given by the user, above, may be one.
+    """
+    parts = () if root is None else path.relative_to(root).parts
+    given = os.open(path if root is None else root, os.O_RDONLY | os.O_DIRECTORY)
+    with _closing(given), _below(given, parts, path) as last:
+        yield last
+
+
+@contextmanager
+def _below(folder: int, parts: Sequence[str], path: Path) -> Iterator[int]:
+    if not parts:
+        yield folder
+        return
+    with suppress(FileExistsError):
+        os.mkdir(parts[0], dir_fd=folder)
+    try:
+        inner = os.open(parts[0], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    except NotADirectoryError:
+        raise RunError(
+            f"{path} cannot be written to: {parts[0]} there is a link, or no folder. Nothing is written through links.",
+            hint=f"Put a folder in the place of {parts[0]}, or choose another place with --out.",
+        ) from None
+    with _closing(inner), _below(inner, parts[1:], path) as last:
+        yield last
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_plain(path: Path, flags: int) -> int:
+    """Open a file that is no link, or raise an error; return its descriptor. flags: as in `os.open`."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError:
+        if path.is_symlink():
+            raise _not_plain(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_plain(path)
+    return descriptor
+
+
+def _not_plain(path: Path) -> RunError:
+    return RunError(f"{path} is a link, or no file. Nothing is written through links.", hint="Remove it.")
 
 
 def sync_folder(folder: Path) -> None:
     """Make renames in a folder survive a loss of power, where the system lets a folder be opened."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), _closing(os.open(folder, os.O_RDONLY)) as descriptor:
+        os.fsync(descriptor)
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file of this name was being written by `replacing`."""
+    return _TEMPORARY_FILE.fullmatch(name) is not None
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what an interrupted write left in a folder and below it."""
-    for leftover in folder.rglob(f"{TEMPORARY}*"):
-        if leftover.is_file():
-            leftover.unlink(missing_ok=True)
+    """Delete what an interrupted write left in a folder and below it; links are neither followed nor deleted."""
+    for inner, _, files in os.walk(folder):
+        for name in filter(is_temporary, files):
+            with suppress(OSError):
+                if stat.S_ISREG(os.lstat(os.path.join(inner, name)).st_mode):
+                    os.unlink(os.path.join(inner, name))
 
 
 def digest(data: bytes) -> str:
@@ -70,3 +142,29 @@ def file_digest(path: Path) -> str:
         while part := stream.read(1 << 20):
             hashed.update(part)
     return hashed.hexdigest()
+
+
+def sealed(values: Mapping[str, Any]) -> bytes:
+    """Return values as a JSON file that has its own hash in it."""
+    return _as_json({**values, SEAL: digest(_as_json(values))})
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return the values of such a file; one without a hash is taken as it is, as earlier versions wrote it.
+
+    Raises a ValueError if it is not JSON, no table, or not what was written.
+    """
+    try:
+        values = json.loads(data)
+    except RecursionError:
+        raise ValueError("too deeply nested") from None
+    if not isinstance(values, dict):
+        raise ValueError("no table")
+    seal = values.pop(SEAL, None)
+    if seal is not None and seal != digest(_as_json(values)):
+        raise ValueError("its hash differs")
+    return values
+
+
+def _as_json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2, sort_keys=True) + "\n").encode()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from newkinds.assignment import Assignment, known_kind, new_kind
 from newkinds.equations import assignment
-from newkinds.errors import UsageError, unknown_name
+from newkinds.errors import NumericsError, UsageError, unknown_name
 from newkinds.features import model_outputs
 from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
@@ -105,7 +105,7 @@ def predict_images(
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)
-    if not run.has(names.MODEL):
+    if not run.lists(names.MODEL):
         raise UsageError(
             f"The method {method_of(run)!r} says nothing about pictures that it was not given.",
             hint="Discover with another method, or with these pictures among the unsorted ones.",
@@ -119,8 +119,23 @@ def predict_images(
     known = tuple(known_kind(name) for name in about["known_classes"])
     columns = {"all": new + known, "new": new, "known": known}[among]
     source: dict[str, Any] = {"run": str(run.path), "method": method_of(run), "version": run.version}
+    log_p = said.log_p
     if "calibration" in extra:
-        own = of_other_pictures(torch.from_numpy(np.exp(said.log_p)), extra["calibration"]).numpy()
-        said = said._replace(log_p=np.log(np.maximum(own, np.finfo(np.float32).tiny)))
+        _check_finite(np.exp(log_p), pictures)
+        own = of_other_pictures(torch.from_numpy(np.exp(log_p)), extra["calibration"]).numpy()
+        log_p = np.log(np.maximum(own, np.finfo(np.float32).tiny))
         source["calibrated"] = among == "new"  # how known kinds compare with new ones is not calibrated
-    return Assignment(pictures.names, columns, combined(said.log_p, said.features, extra, among), source)
+    probabilities = combined(log_p, said.features, extra, among)
+    _check_finite(probabilities, pictures)
+    return Assignment(pictures.names, columns, probabilities, source)
+
+
+def _check_finite(probabilities: NDArray[np.float32], pictures: ImageSet) -> None:
+    """Raise an error, naming the first of them, if pictures have probabilities that are no numbers."""
+    bad = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
+    if len(bad):
+        raise NumericsError(
+            f"{len(bad):,} of {len(pictures):,} pictures of {pictures.source} are so unlike those of the run that the "
+            f"numbers overflow; the first is {pictures.names[bad[0]]!r}.",
+            hint="Leave them out. Embeddings should come from the network, and have the scale, of those of the run.",
+        )

@@ -81,7 +81,7 @@ def test_the_cache_depends_on_content_names_and_options(folder: Path, tmp_path: 
     assert len(cache_files(cache) - before) == 1
 
 
-@pytest.mark.parametrize("damage", ["cut", "grown", "empty", "magic", "key", "length"])
+@pytest.mark.parametrize("damage", ["cut", "grown", "empty", "magic", "key", "length", "pixel", "digest", "dropped"])
 def test_a_damaged_cache_is_written_again(folder: Path, tmp_path: Path, damage: str) -> None:
     cache = tmp_path / "cache"
     expected = np.array(open_images(folder, memory_mb=0, cache_dir=cache).pixels)
@@ -95,6 +95,9 @@ def test_a_damaged_cache_is_written_again(folder: Path, tmp_path: Path, damage: 
             "magic": good[:-8] + b"oldkinds",
             "key": good.replace(path.stem.encode(), b"0" * 32),
             "length": good[:-16] + b"\xff" * 8 + good[-8:],
+            "pixel": bytes([good[0] ^ 1]) + good[1:],
+            "digest": good.replace(b'"digest": "', b'"digest": "0', 1)[: len(good)],
+            "dropped": good.replace(b"broken.png", b"bro&en.png"),
         }[damage]
     )
     assert (open_images(folder, memory_mb=0, cache_dir=cache).pixels == expected).all()
@@ -120,12 +123,14 @@ def test_a_failure_leaves_no_partial_file(folder: Path, tmp_path: Path, monkeypa
 def test_partial_files_of_killed_processes_are_removed_after_a_day(folder: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    for name, age in ((".tmp-newkinds-old", 100_000), (".tmp-newkinds-new", 100)):
+    old, new, mine = f".tmp-newkinds-{'a' * 16}", f".tmp-newkinds-{'b' * 16}", ".tmp-newkinds-mine"
+    for name, age in ((old, 100_000), (new, 100), (mine, 100_000)):
         (cache / name).write_bytes(b"x")
         os.utime(cache / name, (time.time() - age, time.time() - age))
     open_images(folder, memory_mb=0, cache_dir=cache)
-    assert not (cache / ".tmp-newkinds-old").exists()
-    assert (cache / ".tmp-newkinds-new").exists()
+    assert not (cache / old).exists()
+    assert (cache / new).exists()
+    assert (cache / mine).exists()
 
 
 def test_a_cache_that_cannot_be_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,14 +91,14 @@ def test_the_log_has_no_acc_of_too_few(found: nk.Discovery, sets: tuple[Path, Pa
 
 
 def test_scores_of_runs_from_before_the_counts(found: nk.Discovery, sets: tuple[Path, Path]) -> None:
-    run = RunFolder.open(found.path)
-    truth = read_truth("folders", open_images(sets[1]))
-    full = score(read_assignment(run).labels, truth)
-    before = {key: value for key, value in full.to_dict().items() if key != "of"}
-    run.put_json("scores.json", {"discovered": before, "kmeans": before, "truth": list(truth)})
-    assert read_scores(run) == (full, full, truth)
-    few = [truth[0], truth[-1], *[""] * 46]
-    run.put_json("scores.json", {"discovered": {**before, "n": 2}, "kmeans": {**before, "n": 2}, "truth": few})
-    kept = read_scores(run)
+    with RunFolder.open(found.path, writing=True) as run:
+        truth = read_truth("folders", open_images(sets[1]))
+        full = score(read_assignment(run).labels, truth)
+        before = {key: value for key, value in full.to_dict().items() if key != "of"}
+        run.put_json("scores.json", {"discovered": before, "kmeans": before, "truth": list(truth)})
+        assert read_scores(run) == (full, full, truth)
+        few = [truth[0], truth[-1], *[""] * 46]
+        run.put_json("scores.json", {"discovered": {**before, "n": 2}, "kmeans": {**before, "n": 2}, "truth": few})
+        kept = read_scores(run)
     assert kept is not None
     assert (kept[0].acc, kept[0].n, kept[0].of) == (None, 2, 48)

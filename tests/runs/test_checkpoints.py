@@ -149,7 +149,7 @@ def test_a_failed_write_keeps_the_older_ones(kept: DiskCheckpoints, monkeypatch:
         kept.save("discover", epoch, state(epoch))
     before = names(kept.folder)
 
-    def fail(path: Path, data: bytes) -> None:
+    def fail(path: Path, data: bytes, root: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "write_atomic", fail)

@@ -18,7 +18,7 @@ import torch
 import newkinds.runs.folder as module
 from newkinds.configure import Settings, make_settings
 from newkinds.errors import RunError, UsageError
-from newkinds.files import digest
+from newkinds.files import digest, sealed, unsealed
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
 from newkinds.runs.folder import CHECKPOINT_SECONDS, LAYOUT, flat
@@ -26,6 +26,7 @@ from newkinds.settings.files import read_toml
 from newkinds.version import __version__
 
 DATA = {"known": {"fingerprint": "k", "pictures": 9}, "unsorted": {"fingerprint": "u", "pictures": 7}, "weights": None}
+LEFT = ".tmp-newkinds-0123456789abcdef"  # by a killed process
 SOURCES = {"known": "photos/known", "unsorted": "photos/unsorted"}
 LOCK_IT = """
 import fcntl, os, sys
@@ -46,6 +47,12 @@ def run(tmp_path: Path) -> Iterator[RunFolder]:
     made.close()
 
 
+def change_about(path: Path, **changes: Any) -> None:
+    """Change values of run.json as its owner does; None takes one out."""
+    about = unsealed((path / "run.json").read_bytes()) | changes
+    (path / "run.json").write_bytes(sealed({key: value for key, value in about.items() if value is not None}))
+
+
 def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -58,9 +65,11 @@ def test_a_new_run_keeps_all_settings(tmp_path: Path) -> None:
     chosen = Settings().with_changes({"seed": 5, "discover.epochs": 7})
     made = start(path, chosen)
     assert make_settings(read_toml(path / "settings.toml")) == chosen == made.settings
-    about = json.loads((path / "run.json").read_text())
+    about = unsealed((path / "run.json").read_bytes())
     assert about.pop("threads") == made.threads == torch.get_num_threads()
-    assert about == {"version": __version__, "layout": LAYOUT, "data": DATA, "sources": SOURCES, "outputs": {}}
+    assert about.pop("settings") == digest((path / "settings.toml").read_bytes())
+    own = {"version": __version__, "layout": LAYOUT, "data": DATA, "sources": SOURCES}
+    assert about == {**own, "outputs": {}, "log": {}}
     assert made.sources == SOURCES
     assert made.version == __version__
     assert {entry.name for entry in path.iterdir()} == {".lock", "settings.toml", "run.json"}
@@ -69,8 +78,8 @@ def test_a_new_run_keeps_all_settings(tmp_path: Path) -> None:
 
 def test_the_same_again_goes_on(tmp_path: Path) -> None:
     first = start(tmp_path / "run")
-    first.put("kinds.csv", b"path,kind\n")
     first.log({"stage": "discover", "epoch": 0, "loss": 1.0})
+    first.put("kinds.csv", b"path,kind\n")
     first.close()
     before = everything(tmp_path / "run")
     second = start(tmp_path / "run")
@@ -123,8 +132,7 @@ def test_every_setting_counts(tmp_path: Path) -> None:
 
 def test_a_run_of_another_version_goes_on_with_a_warning(tmp_path: Path) -> None:
     start(tmp_path / "run").close()
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
-    (tmp_path / "run" / "run.json").write_text(json.dumps({**about, "version": "0.0.0"}))
+    change_about(tmp_path / "run", version="0.0.0")
     said = io.StringIO()
     again = start(tmp_path / "run", progress=Progress("quiet", said))
     again.close()
@@ -255,14 +263,14 @@ def test_killed_between_settings_and_run_json(tmp_path: Path, monkeypatch: pytes
 
     def die_before_run_json(file: Path, data: bytes) -> None:
         if file.name == "run.json":
-            file.with_name(".tmp-newkinds-run").write_bytes(data[:5])
+            file.with_name(LEFT).write_bytes(data[:5])
             raise Killed
         own(file, data)
 
     monkeypatch.setattr(module, "write_atomic", die_before_run_json)
     with pytest.raises(Killed):
         start(path, Settings(seed=3))
-    assert {entry.name for entry in path.iterdir()} == {".lock", "settings.toml", ".tmp-newkinds-run"}
+    assert {entry.name for entry in path.iterdir()} == {".lock", "settings.toml", LEFT}
     monkeypatch.undo()
     # Nothing was begun yet, so that other settings are no contradiction.
     made = start(path, Settings(seed=4))
@@ -272,7 +280,7 @@ def test_killed_between_settings_and_run_json(tmp_path: Path, monkeypatch: pytes
 
 
 def test_killed_before_anything_was_written(tmp_path: Path) -> None:
-    for names in ([".lock"], [".lock", ".tmp-newkinds-settings"], [".lock", "settings.toml"]):
+    for names in ([".lock"], [".lock", LEFT], [".lock", "settings.toml"]):
         path = tmp_path / str(len(names)) / names[-1]
         path.mkdir(parents=True)
         for name in names:
@@ -285,10 +293,11 @@ def test_leftovers_are_removed_when_the_run_goes_on(tmp_path: Path) -> None:
     first = start(tmp_path / "run")
     first.checkpoints()
     first.close()
-    for name in (".tmp-newkinds-1", "checkpoint/.tmp-newkinds-2"):
+    for name in (LEFT, f"checkpoint/{LEFT}"):
         (tmp_path / "run" / name).write_text("half")
+    (tmp_path / "run" / ".tmp-mine").write_text("precious")
     start(tmp_path / "run").close()
-    assert not list((tmp_path / "run").rglob(".tmp-*"))
+    assert [path.name for path in (tmp_path / "run").rglob(".tmp-*")] == [".tmp-mine"]
 
 
 def test_an_output_that_is_written_but_not_listed_is_redone(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,8 +359,9 @@ def test_outputs_that_are_missing(run: RunFolder) -> None:
     run.put("kinds.csv", b"")
     (run.path / "kinds.csv").unlink()
     assert not run.has("kinds.csv")
-    with pytest.raises(RunError, match=r"has no kinds\.csv yet"):
+    with pytest.raises(RunError, match=r"kinds\.csv is missing") as caught:
         run.get("kinds.csv")
+    assert "makes what is damaged anew" in caught.value.hint
 
 
 def test_arrays_of_objects_are_neither_written_nor_read(run: RunFolder) -> None:
@@ -385,6 +395,7 @@ def test_history_is_the_last_of_each_epoch_in_order(run: RunFolder) -> None:
 def test_a_torn_line_does_not_spoil_the_next(torn: bytes, run: RunFolder) -> None:
     run.log({"stage": "discover", "epoch": 0})
     run.log({"stage": "discover", "epoch": 1})
+    run.put("snapshots/0001.safetensors", b"")  # up to here the log is hashed
     run.close()
     log = run.path / "log.jsonl"
     log.write_bytes(log.read_bytes() + torn)
@@ -392,6 +403,7 @@ def test_a_torn_line_does_not_spoil_the_next(torn: bytes, run: RunFolder) -> Non
     again = start(run.path)
     again.log({"stage": "discover", "epoch": 2})
     assert [record["epoch"] for record in again.history()] == [0, 1, 2]
+    again.put("kinds.csv", b"")
     again.close()
     # A whole log is not touched.
     before = log.read_bytes()
@@ -419,12 +431,7 @@ def test_flat() -> None:
 def test_another_layout_is_refused_and_left_as_it_is(layout: int | None, tmp_path: Path) -> None:
     path = tmp_path / "run"
     start(path).close()
-    about = json.loads((path / "run.json").read_text())
-    about["version"] = "0.0.9"
-    del about["layout"]
-    if layout is not None:
-        about["layout"] = layout
-    (path / "run.json").write_text(json.dumps(about))
+    change_about(path, version="0.0.9", layout=layout)
     before = everything(path)
     for call in (lambda: start(path), lambda: RunFolder.open(path)):
         with pytest.raises(RunError, match=rf"newkinds 0\.0\.9 in layout {layout or 1}; .* reads layout {LAYOUT}"):

@@ -77,6 +77,10 @@ Data = Annotated[
     Path | None,
     typer.Option("--data", help="The folder of the data sets that are given by name; default: $NEWKINDS_DATA."),
 ]
+Images = Annotated[
+    str | None,
+    typer.Option("--images", help="The run's unsorted pictures, where they have moved; remembered from then on."),
+]
 Device = Annotated[
     str | None,
     typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),

@@ -13,6 +13,7 @@ from newkinds.cli.base import (
     Choose,
     Data,
     Device,
+    Images,
     Kinds,
     Known,
     Method,
@@ -275,6 +276,7 @@ def predict(
 def evaluate(
     run: Run,
     truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -282,17 +284,17 @@ def evaluate(
 
     Example: newkinds evaluate runs/shop --truth folders
     """
-    found, baseline = nk.evaluate(run, truth, data=data, progress=progress_for(quiet))
+    found, baseline = nk.evaluate(run, truth, images=images, data=data, progress=progress_for(quiet))
     show_scores(found, baseline)
 
 
 @app.command()
-def report(run: Run, data: Data = None, quiet: Quiet = False) -> None:
+def report(run: Run, images: Images = None, data: Data = None, quiet: Quiet = False) -> None:
     """Make the page of a run again.
 
     Example: newkinds report runs/shop
     """
-    out.print(str(nk.report(run, data=data, progress=progress_for(quiet))), markup=False)
+    out.print(str(nk.report(run, images=images, data=data, progress=progress_for(quiet))), markup=False)
 
 
 @app.command()
@@ -303,6 +305,7 @@ def export(
     names: Annotated[Path | None, typer.Option(help="The names file that the run's page saved.")] = None,
     link: Annotated[bool, typer.Option("--link/--copy", help="Folders of links instead of copies.")] = False,
     network: Network = None,
+    images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -310,7 +313,17 @@ def export(
 
     Example: newkinds export runs/shop --to folders --names names.json --out sorted
     """
-    made = nk.export(run, to, target, names=names, link=link, data=data, network=network, progress=progress_for(quiet))
+    made = nk.export(
+        run,
+        to,
+        target,
+        names=names,
+        link=link,
+        images=images,
+        data=data,
+        network=network,
+        progress=progress_for(quiet),
+    )
     out.print(str(made), markup=False)
 
 
@@ -318,6 +331,7 @@ def export(
 def figures(
     run: Run,
     folder: Annotated[Path | None, typer.Option("--out", help="Where they go; default: RUN/figures.")] = None,
+    images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -325,5 +339,5 @@ def figures(
 
     Example: newkinds figures runs/shop
     """
-    for file in nk.figures(run, out=folder, data=data, progress=progress_for(quiet)):
+    for file in nk.figures(run, out=folder, images=images, data=data, progress=progress_for(quiet)):
         out.print(str(file), markup=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
 from newkinds.images import ImageSet
 from newkinds.images.tables import read_table
@@ -49,8 +50,9 @@ def _from_table(path: Path, images: ImageSet, progress: Progress) -> tuple[str, 
         )
     rows = read_table(path, labelled=True)
     kinds = {row.path: UNKNOWN if row.label is None else str(row.label) for row in rows}
-    truth = tuple(kinds.get(name, UNKNOWN) for name in images.names)
-    pictures = set(images.names)
+    # A path as it stands in kinds.csv may begin with an apostrophe that is not its own.
+    truth = tuple(kinds.get(name, kinds.get(safe_cell(name), UNKNOWN)) for name in images.names)
+    pictures = {*images.names, *map(safe_cell, images.names)}
     others = [name for name in kinds if name not in pictures]
     if len(others) == len(kinds):
         raise DataError(

@@ -19,7 +19,7 @@ from newkinds.images import ImageSet, Listing, Source, files_of, open_images, sc
 from newkinds.images.decode import encode
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.pictures import unsorted_of
+from newkinds.runs.pictures import check_among, remember, unsorted_of
 
 Found = TypeVar("Found")
 
@@ -83,7 +83,7 @@ def plan_folders(
     """
     folders = folder_names(called, progress)
     kinds = [folders[kind] for kind in found.labels.tolist()]
-    source = run.sources["unsorted"] if images is None else images
+    source = run.source("unsorted") if images is None else images
     there = _files_of(source)
     if there is not None:
         if isinstance(there, Path):
@@ -91,6 +91,8 @@ def plan_folders(
         scanned = scan(there, max_pixels=run.settings.images.max_pixels, progress=progress)
         paths = {one.name: one.path for one in scanned.found}
         files = tuple(_looked_up(found.names, paths, run, scanned.source))
+        check_among(run, source, data, progress)
+        remember(run, images)
         root = there if isinstance(there, Path) else _common_folder(files)
         places = [f"{kind}/{os.path.relpath(file, root)}" for kind, file in zip(kinds, files, strict=True)]
         return Plan(tuple(places), files, None, link)
@@ -106,6 +108,8 @@ def plan_folders(
         )
     rows = {name: row for row, name in enumerate(opened.names)}
     items = tuple(_looked_up(found.names, rows, run, opened.source))
+    check_among(run, source, data, progress)
+    remember(run, images)
     return Plan(unique_places(found.names, kinds), items, opened, link)
 
 
@@ -167,7 +171,7 @@ def _opened(run: RunFolder, source: Source, elsewhere: bool, data: str | Path | 
     if source.partition(":")[0] not in DATASETS and not Path(source).exists():
         raise RunError(
             f"The pictures of the run in {run.path} came from {source}, which is not there.",
-            hint="Type this where the run was made, or put them back. From Python, give them as `images`.",
+            hint="Say where they are with --images, or put them back. From Python, give them as `images`.",
         )
     return unsorted_of(run, data, progress)
 

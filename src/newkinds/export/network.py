@@ -55,7 +55,7 @@ def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progr
     called: the name of each kind. network: as in `newkinds.predict`.
     """
     onnx, runtime = _packages()
-    if not (run.path / names.MODEL).is_file():
+    if not run.lists(names.MODEL):
         raise UsageError(
             f"The run in {run.path}, by the method {method_of(run)!r}, keeps no network.",
             hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",

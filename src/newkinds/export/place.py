@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,18 +36,20 @@ def placed(out: Path, *, folder: bool) -> Iterator[Path]:
     """Yield a path beside `out` to write a file or a folder to, and move what is there into place at the end.
 
     If the block fails, nothing of it remains, nor of the folders made for it. What a killed export left beside `out` is
-    removed by the next one to the same place.
+    removed by the next one to the same place. The name of the path cannot be guessed, and nobody else can write there.
     """
     target = Path(os.path.abspath(out))
     made = _make_folders(target.parent)
-    # Not out's own name with a prefix: that may already be as long as a name can be.
-    work = target.with_name(f"{TEMPORARY}newkinds-{digest(os.fsencode(target.name))[:16]}")
     done = False
     try:
-        work.mkdir(exist_ok=True)
-        lock = _lock(work, out)
+        # Not out's own name with a prefix: that may already be as long as a name can be.
+        begin = f"{TEMPORARY}{digest(os.fsencode(target.name))[:16]}-"
+        work = target.with_name(f"{begin}{secrets.token_hex(8)}")
+        work.mkdir(mode=0o700)
+        lock = _lock(work)
+        assert lock is not None  # nobody else knows it
         try:
-            _clear(work)
+            _clear_others(work, begin, out)
             yield work / "new"
             _move(work / "new", target, folder)
             done = True
@@ -73,25 +77,32 @@ def _make_folders(path: Path) -> list[Path]:
     return missing
 
 
-def _lock(work: Path, out: Path) -> int:
-    """Return an open lock, which is released if the process is killed."""
+def _lock(work: Path) -> int | None:
+    """Return an open lock, which is released if the process is killed; None if somebody holds it."""
     lock = os.open(work / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.stat(work / "lock"), os.fstat(lock)):
-            return lock
-    except (BlockingIOError, FileNotFoundError):  # held, or just released and removed
-        pass
-    os.close(lock)
-    raise RunError(f"Another process is exporting to {out}.", hint="Wait for it, or choose another --out.")
+        return lock
+    except BlockingIOError:
+        os.close(lock)
+        return None
 
 
-def _clear(work: Path) -> None:
-    for path in work.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != "lock":
-            path.unlink()
+def _clear_others(own: Path, begin: str, out: Path) -> None:
+    """Remove what killed exports to the same place left; raise an error if one is still under way.
+
+    Folders that somebody else has made, and links, are left alone, whatever they are called.
+    """
+    for path in own.parent.glob(f"{begin}*"):
+        with suppress(OSError):  # it may be gone by now
+            found = path.lstat()
+            if path == own or not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                continue
+            lock = _lock(path)
+            if lock is None:
+                raise RunError(f"Another process is exporting to {out}.", hint="Wait for it, or choose another --out.")
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
 
 
 def _move(new: Path, target: Path, folder: bool) -> None:

@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from newkinds.assignment import Assignment
+from newkinds.cells import safe_cell
 
 COLUMNS = ("path", "kind", "name", "probability", "runner_up", "runner_up_name", "runner_up_probability")
 
 
 def csv_bytes(found: Assignment, called: Sequence[str]) -> bytes:
-    """Return a CSV table with COLUMNS. called: the name of each kind."""
+    """Return a CSV table with COLUMNS, each text a `safe_cell`. called: the name of each kind."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for _, row in _rows(found, called):
-        writer.writerow(f"{value:.6f}" if isinstance(value, float) else value for value in row.values())
+        cells = (f"{value:.6f}" if isinstance(value, float) else value for value in row.values())
+        writer.writerow(safe_cell(cell) if isinstance(cell, str) else cell for cell in cells)
     return buffer.getvalue().encode()
 
 

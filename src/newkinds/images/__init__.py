@@ -4,7 +4,7 @@ from newkinds.images.arrays import load_npz
 from newkinds.images.decode import MAX_PIXELS, ImageError
 from newkinds.images.imageset import ImageSet, Skipped, fingerprint
 from newkinds.images.lists import Listing
-from newkinds.images.overlap import check_places, check_shared
+from newkinds.images.overlap import check_out, check_places, check_shared
 from newkinds.images.scan import Found, Scan, scan
 from newkinds.images.sources import Source, files_of, in_memory, opened_once
 from newkinds.images.store import (
@@ -28,6 +28,7 @@ __all__ = [
     "Skipped",
     "Source",
     "check_known",
+    "check_out",
     "check_places",
     "check_shared",
     "check_unsorted",

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,16 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from newkinds.errors import DataError, UsageError, unknown_name
+from newkinds.errors import UsageError, unknown_name
 from newkinds.images.formats import AVIF, HEAD, HEIC, RAW, VIDEO, Unread, by_content, by_ending
+from newkinds.images.limits import MAX_READS, PIXELS, MeteredBytes, MeteredFile
+from newkinds.images.limits import ImageError as ImageError
 
 MAX_PIXELS = 100_000_000  # decoding a picture at the limit takes about 1 GB
 MAX_SIDE = 65_535  # JPEG's own limit; a one-row picture of 100 million columns is an attack, not a photograph
 MAX_SCANS = 200  # of a progressive JPEG: encoders write 10, an attack thousands, each as long as a whole decode
+
+BYTES_OF_A_PIXEL, BYTES_OF_LAYERS = 10, 16  # of memory while a picture is decoded; with transparency or more bits
 
 FITS = ("crop", "squash")
 
@@ -76,10 +80,6 @@ _ORIENTATION, _PHOTOMETRIC, _SAMPLE_FORMAT, _BITS, _DNG_VERSION = 274, 262, 339,
 _WHITE_IS_ZERO, _UNSIGNED = 0, 1
 
 
-class ImageError(DataError):
-    """A file is not a picture that can be used; the text is the reason on one line."""
-
-
 @dataclass(frozen=True)
 class Header:
     """What a picture file says about itself: width and height after EXIF orientation, channels 1 (grey) or 3."""
@@ -96,7 +96,11 @@ def probe(data: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Header:
     The ending of a path is looked at only to tell what sort of unreadable file it is.
     """
     ending = "" if isinstance(data, bytes) else data.suffix
-    with _pillow(), io.BytesIO(data) if isinstance(data, bytes) else open(data, "rb") as stream:
+    with (
+        _pillow(),
+        MeteredBytes(data) if isinstance(data, bytes) else MeteredFile(data) as stream,
+        PIXELS.of(_taken_by_opening(_head(stream))),
+    ):
         picture = _open(stream, max_pixels, ending)
         width, height = _stored_size(picture)
         if _orientation(picture) >= 5:
@@ -117,8 +121,8 @@ def decode(
     Returns (channels, H, W) uint8, contiguous. Raises ImageError where the file cannot be used.
     """
     _check_wanted(size, channels, fit)
-    with _pillow():
-        loaded = _load(data, size, max_pixels)
+    opening = _taken_by_opening(data[:HEAD])
+    with _pillow(), PIXELS.of(opening), _loaded(data, size, max_pixels, ready=bool(opening)) as loaded:
         if isinstance(loaded, JpegImageFile) and _ends_blank(loaded) and _runs_dry(data, loaded, size, max_pixels):
             raise ImageError("cut short (the data of the JPEG ends before its last row)")
         # The orientation of what is loaded: Pillow turns a TIFF itself, and a PNG may keep its EXIF behind the pixels.
@@ -233,21 +237,48 @@ def _reason(error: Exception) -> str:
     return f"{'cut short' if 'truncated' in text.lower() else 'broken'} ({text})"
 
 
-def _open(stream: IO[bytes], max_pixels: int, ending: str = "") -> ImageFile.ImageFile:
+def _open(stream: MeteredBytes | MeteredFile, max_pixels: int, ending: str = "") -> ImageFile.ImageFile:
     """Read the header and refuse what is too large, before any pixel is decoded."""
-    head = stream.read(HEAD)
+    head = _head(stream)
     if not head:
         raise ImageError("empty file")
     reader = _reader_of(head, ending)
-    if reader is WebPImageFile and head[12:16] == b"VP8X":  # its reader asks for the memory of the canvas on opening
-        canvas = (int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1)
+    canvas = _webp_canvas(head)
+    if reader is WebPImageFile and canvas is not None:
         _check_size(canvas, max_pixels)
-    stream.seek(0)
+    stream.meter.header = reader is JpegImageFile
     picture = reader(stream, "")
+    stream.meter.header = False
     if isinstance(picture, TiffImageFile) and _DNG_VERSION in picture.tag_v2:
         raise ImageError(RAW.reason)
     _check_size(_stored_size(picture), max_pixels)
     return picture
+
+
+def _head(stream: MeteredBytes | MeteredFile) -> bytes:
+    """Return the first bytes of a file, which stays at its beginning."""
+    head = stream.read(HEAD)
+    stream.seek(0)
+    return head
+
+
+def _webp_canvas(head: bytes) -> tuple[int, int] | None:
+    """Return width and height of a WebP, None of anything else."""
+    if re.match(rb"RIFF....WEBP", head, re.DOTALL) is None or len(head) < 30:
+        return None
+    form, body = head[12:16], head[20:30]
+    if form == b"VP8X":
+        return int.from_bytes(body[4:7], "little") + 1, int.from_bytes(body[7:10], "little") + 1
+    if form == b"VP8L":
+        bits = int.from_bytes(body[1:5], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return int.from_bytes(body[6:8], "little") & 0x3FFF, int.from_bytes(body[8:10], "little") & 0x3FFF
+
+
+def _taken_by_opening(head: bytes) -> int:
+    """Return how many bytes opening a picture takes: the reader of WebP asks for its canvas then, others for little."""
+    width, height = _webp_canvas(head) or (0, 0)
+    return width * height * BYTES_OF_LAYERS
 
 
 def _reader_of(head: bytes, ending: str) -> type[ImageFile.ImageFile]:
@@ -330,21 +361,34 @@ def _raw_mode(picture: ImageFile.ImageFile) -> str:
     return str(picture.tile[0][3]) if isinstance(picture, PngImageFile) and picture.tile else ""
 
 
-def _load(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile:
-    """Decode in the file's own mode, not smaller than needed for `size`."""
-    picture = _open(io.BytesIO(data), max_pixels)
+@contextmanager
+def _loaded(data: bytes, size: int | None, max_pixels: int, ready: bool) -> Iterator[ImageFile.ImageFile]:
+    """Yield a picture decoded as `_prepared` says, in memory that threads share. ready: it is taken already."""
+    picture = _prepared(data, size, max_pixels)
+    with PIXELS.of(0 if ready else picture.width * picture.height * _bytes_of_a_pixel(picture)):
+        picture.load()
+        yield picture
+
+
+def _prepared(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile:
+    """Open a picture to be decoded in the file's own mode, not smaller than needed for `size`."""
+    picture = _open(MeteredBytes(data), max_pixels)
     if isinstance(picture, JpegImageFile):
-        if _jpeg_scans_and_end(data)[0] > MAX_SCANS:
-            raise ImageError(f"a JPEG of more than {MAX_SCANS} scans")
+        _jpeg_end(data)
         if size is not None:
             picture.draft(None, (2 * size, 2 * size))  # libjpeg decodes at a half, a quarter or an eighth of the size
     elif isinstance(picture, PngImageFile):
-        _open(io.BytesIO(data), max_pixels).verify()  # the checksums: loading does not look at those of the pixels
+        _open(MeteredBytes(data), max_pixels).verify()  # the checksums: loading does not look at those of the pixels
         _match_transparency(picture)
     elif isinstance(picture, TiffImageFile) and not _strips_cover(picture):
         raise ImageError("cut short (strips are missing)")
-    picture.load()
     return picture
+
+
+def _bytes_of_a_pixel(picture: ImageFile.ImageFile) -> int:
+    """Return how many bytes of memory decoding takes for a pixel, with copies on the way."""
+    plain = picture.mode in ("1", "L", "P", "RGB", "CMYK", "YCbCr") and "transparency" not in picture.info
+    return BYTES_OF_A_PIXEL if plain else BYTES_OF_LAYERS
 
 
 def _match_transparency(picture: PngImageFile) -> None:
@@ -423,19 +467,26 @@ def _runs_dry(data: bytes, picture: Image.Image, size: int | None, max_pixels: i
     libjpeg then fills the rest with the last colour and only warns, which Pillow does not pass on. So the file is
     decoded again with bytes put in before that marker: behind complete data they are skipped, otherwise they show.
     """
-    end = _jpeg_scans_and_end(data)[1]
+    end = _jpeg_end(data)
     try:
-        return _load(data[:end] + _FILLING + data[end:], size, max_pixels).tobytes() != picture.tobytes()
+        again = _prepared(data[:end] + _FILLING + data[end:], size, max_pixels)
+        again.load()
+        return again.tobytes() != picture.tobytes()
     except Exception:
         return True
 
 
-def _jpeg_scans_and_end(data: bytes) -> tuple[int, int]:
-    """Count the scans of a JPEG and find its end-of-image marker; those of thumbnails in its segments do not count."""
+def _jpeg_end(data: bytes) -> int:
+    """Find the end-of-image marker of a JPEG, not of thumbnails in its segments; refuse one of very many scans."""
     at, scans = 2, 0
-    while (found := _MARKER.search(data, at)) is not None:
+    for _ in range(MAX_READS):
+        found = _MARKER.search(data, at)
+        if found is None:
+            raise ImageError("cut short (a JPEG without its end-of-image marker)")
         if found[1] == b"\xd9":
-            return scans, found.start()
+            return found.start()
         scans += found[1] == b"\xda"
+        if scans > MAX_SCANS:
+            raise ImageError(f"a JPEG of more than {MAX_SCANS} scans")
         at = found.end() + int.from_bytes(data[found.end() : found.end() + 2], "big")
-    raise ImageError("cut short (a JPEG without its end-of-image marker)")
+    raise ImageError(f"a JPEG of more than {MAX_READS:,} segments")

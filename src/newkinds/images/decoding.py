@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from newkinds.cache import Cache, Space, cache_folder, cache_limit, row_key, trim
 from newkinds.errors import DataError
-from newkinds.files import replacing
+from newkinds.files import replacing, sealed, unsealed
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.imageset import Skipped
-from newkinds.images.scan import Found, Item, Result, in_threads, read_file
+from newkinds.images.scan import Found, Item, Result, file_bytes, in_threads
 from newkinds.progress import Progress
 
 MEMORY_MB = 2048  # of decoded pixels; a larger set goes to a file
@@ -49,7 +49,7 @@ class Decoding:
     """Decodes the pictures of some files, into memory or into a cache file.
 
     A cache file holds the pixels, a footer in JSON, the footer's length (8 bytes) and a magic word. Its name is the
-    hash of all that the pixels depend on.
+    hash of all that the pixels depend on; pixels and footer are hashed, too, and compared before they are used again.
     """
 
     files: Sequence[Found]
@@ -89,7 +89,7 @@ class Decoding:
         hashes = self.hash_all()
         key = self.key(hashes)
         path = folder / f"{key}.pixels"
-        if _read_footer(path, key) is None:
+        if not _is_whole(path, key):
             try:
                 self.write(path, key, hashes)
             except OSError as error:
@@ -126,7 +126,7 @@ class Decoding:
 
             dropped = [[one.name, one.reason] for one in self.decode_all(keep, hashes)]
             content = {"key": key, "bytes": stream.tell(), "digest": digest.hexdigest(), "dropped": dropped}
-            footer = json.dumps(content).encode()
+            footer = sealed(content)
             stream.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
         trim(path.parent, cache_limit(), kept=path)
 
@@ -139,18 +139,16 @@ class Decoding:
         """
 
         def decoded(item: int) -> NDArray[np.uint8] | Skipped:
-            file, options = self.files[item], self.options
+            file = self.files[item]
             try:
-                data = read_file(file.path)
-                if hashes and _hash(data) != hashes[item]:
-                    raise DataError(f"{file.path} changed while it was read.", hint="Try again when nothing writes it.")
-                size, channels = self.size, self.channels
-
-                def made() -> NDArray[np.uint8]:
-                    return decode(data, size=size, channels=channels, max_pixels=options.max_pixels, fit=options.fit)
-
-                is_large = file.width * file.height >= LARGE
-                return made() if space is None or not is_large else space.get_or_add(row_key(data), made)
+                with file_bytes(file.path) as data:
+                    if hashes and _hash(data) != hashes[item]:
+                        hint = "Try again when nothing writes it."
+                        raise DataError(f"{file.path} changed while it was read.", hint=hint)
+                    is_large = file.width * file.height >= LARGE
+                    if space is None or not is_large:
+                        return self.decoded(data)
+                    return space.get_or_add(row_key(data), lambda: self.decoded(data))
             except ImageError as error:
                 return Skipped(file.name, error.message)
 
@@ -162,12 +160,18 @@ class Decoding:
                 keep(result)
         return dropped
 
+    def decoded(self, data: bytes) -> NDArray[np.uint8]:
+        """Return the pixels of one file, (channels, size, size)."""
+        most, fit = self.options.max_pixels, self.options.fit
+        return decode(data, size=self.size, channels=self.channels, max_pixels=most, fit=fit)
+
     def hash_all(self) -> list[str]:
         """Return a hash of each file's bytes; the reason, of one that cannot be read."""
 
         def hashed(file: Found) -> str:
             try:
-                return _hash(read_file(file.path))
+                with file_bytes(file.path) as data:
+                    return _hash(data)
             except ImageError as error:
                 return error.message
 
@@ -186,6 +190,19 @@ def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
+def _is_whole(path: Path, key: str) -> bool:
+    """Return whether a cache file is there with the pixels that were written to it."""
+    footer = _read_footer(path, key)
+    if footer is None:
+        return False
+    hashed, left = hashlib.blake2b(digest_size=16), footer["bytes"]
+    with suppress(OSError), open(path, "rb") as stream:
+        while left and (part := stream.read(min(left, 1 << 20))):
+            hashed.update(part)
+            left -= len(part)
+    return not left and hashed.hexdigest() == footer["digest"]
+
+
 def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
     """Return the footer of a cache file that is whole, going by its magic word, key and size; otherwise None."""
     try:
@@ -194,8 +211,9 @@ def _read_footer(path: Path, key: str) -> dict[str, Any] | None:
             tail = stream.read()
             start = end - int.from_bytes(tail[:8], "little")
             stream.seek(start)
-            footer: dict[str, Any] = json.loads(stream.read(end - start))
+            footer = unsealed(stream.read(end - start))
         whole = tail[8:] == _MAGIC and footer["key"] == key and footer["bytes"] == start
+        whole = whole and {"digest", "dropped"} <= footer.keys()
     except (OSError, ValueError, OverflowError, KeyError, TypeError):
         return None
     return footer if whole else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from newkinds.errors import DataError, NewkindsError
+from newkinds.errors import DataError, NewkindsError, UsageError
 from newkinds.images.imageset import ImageSet
 from newkinds.images.lists import SHOWN, Listing
 from newkinds.images.scan import is_hidden
@@ -32,6 +32,19 @@ def check_places(known: Source, unsorted: Source) -> None:
             f"{_where(others)} are of {kinds} kinds.",
             hint=_swapped(ours, others),
         )
+
+
+def check_out(out: Path, *sources: Source) -> None:
+    """Raise a UsageError if `out` lies in a folder of pictures: the run's own would be found there the next time."""
+    for place in map(_place_of, sources):
+        if place is None or not place.is_dir():
+            continue
+        inner, outer = Path(os.path.realpath(out)), Path(os.path.realpath(place))
+        if inner.is_relative_to(outer) and not any(map(is_hidden, inner.relative_to(outer).parts)):
+            raise UsageError(
+                f"{out} lies in {place}, among the pictures: those of its report and figures would be taken for them.",
+                hint=f"Choose another --out, outside of {place}.",
+            )
 
 
 def check_shared(known: ImageSet, unsorted: ImageSet) -> str | None:

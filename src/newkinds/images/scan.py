@@ -8,6 +8,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,7 @@ from newkinds.errors import DataError, UsageError
 from newkinds.images.decode import MAX_PIXELS, ImageError, decode, probe
 from newkinds.images.formats import by_ending
 from newkinds.images.imageset import Skipped, printable
+from newkinds.images.limits import FILES
 from newkinds.images.lists import Kind, Listing, list_from_table
 from newkinds.images.tables import is_table
 from newkinds.progress import QUIET, Progress
@@ -128,7 +130,8 @@ def _examined(name: str, path: str, verify: bool, max_pixels: int) -> Found | Sk
     try:
         header = probe(Path(path), max_pixels=max_pixels)
         if verify:
-            decode(read_file(Path(path)), size=64, channels=header.channels, max_pixels=max_pixels)
+            with file_bytes(Path(path)) as data:
+                decode(data, size=64, channels=header.channels, max_pixels=max_pixels)
     except ImageError as error:
         return Skipped(name, error.message)
     return Found(Path(path), name, header.width, header.height, header.channels)
@@ -145,12 +148,24 @@ def read_file(path: Path) -> bytes:
     """Return the content of a file; raise ImageError with the reason if that fails."""
     try:
         with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            size = os.fstat(stream.fileno()).st_size
+            data = stream.read(min(size, MAX_BYTES) + 1)  # as much as it has: a read of 1 GiB asks for the memory first
     except OSError as error:
         raise ImageError(f"cannot be read ({error.strerror})") from error
     if len(data) > MAX_BYTES:
         raise ImageError(f"larger than {MAX_BYTES:,} bytes")
     return data
+
+
+@contextmanager
+def file_bytes(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file, in memory that threads share; raise ImageError as `read_file` does."""
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        raise ImageError(f"cannot be read ({error.strerror})") from error
+    with FILES.of(min(size, MAX_BYTES)):
+        yield read_file(path)
 
 
 def in_threads(

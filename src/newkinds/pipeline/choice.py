@@ -91,5 +91,5 @@ def _pretrained(settings: CoreSettings, offline: bool, progress: Progress, why: 
 
 def _begun_with(out: Path) -> str | None:
     """Return the network of the run that was begun in a folder, None if there is none."""
-    is_run = (out / names.ABOUT).is_file() and (out / names.SETTINGS).is_file()
-    return RunFolder.open(out).settings.network if is_run else None
+    run = RunFolder.open(out) if (out / names.ABOUT).is_file() else None
+    return None if run is None or not run.has_settings else run.settings.network

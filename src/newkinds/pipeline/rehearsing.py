@@ -191,15 +191,20 @@ def too_few(stage: Stage) -> str:
 
 
 def _files(stage: Stage, draws: Sequence[Draw], ratios: Sequence[float]) -> list[tuple[dict[str, torch.Tensor], Any]]:
-    """Return the contents of the file of each rehearsal, each made if it is not there and there is time for it."""
-    begun = time.monotonic()
+    """Return the contents of the file of each rehearsal, each made if it is not there and there is time for it.
+
+    Where rehearsal.json was written before, there are those that it tells of, however long they take.
+    """
+    begun, ended = time.monotonic(), stage.run.wrote(names.REHEARSAL)
     found: list[tuple[dict[str, torch.Tensor], Any]] = []
     with stage.progress.step("Rehearsing with hidden known kinds", len(draws)) as bar:
         for draw in draws:
             name = names.rehearsal(draw.number)
+            if ended and not stage.run.wrote(name):
+                break
             if not stage.run.has(name):
                 minutes = from_writer(lambda: (time.monotonic() - begun) / 60)
-                if minutes > stage.settings.rehearse.minutes:
+                if not ended and minutes > stage.settings.rehearse.minutes:
                     stage.progress.warn(
                         f"{len(found)} of {len(draws)} rehearsals were made: they take longer than "
                         f"rehearse.minutes = {stage.settings.rehearse.minutes:g}."

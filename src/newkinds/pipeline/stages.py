@@ -108,7 +108,7 @@ class Pipeline(KnownStages):
 
     def count(self, network: Network) -> dict[str, Any]:
         """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
-        if not self.run.has(names.COUNT):
+        if not (self.run.has(names.COUNT) and self.run.has(names.COUNT_PLOT)):
             rehearsals = self._rehearsals(network) if self.settings.count.estimator == "rehearsed" else []
             counted = None if rehearsals else self._counted(network)
             if is_writer():

@@ -22,6 +22,7 @@ from newkinds.report.oddities import Oddities, find_oddities
 from newkinds.report.payload import page_data
 from newkinds.report.sprites import Sprites, make_sprites
 from newkinds.report.trust import HowFar, how_far
+from newkinds.runs import names
 
 COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
     ("acc", "ACC", text.percent),
@@ -110,6 +111,11 @@ class Content:
     def hopeless(self) -> str:
         """Why rehearsals say that it does not work, "" where they do not."""
         return str((self.data.rehearsal or {}).get("hopeless") or "")
+
+    @property
+    def trust_is_damaged(self) -> bool:
+        """Whether the run said how far to trust the answer, and that was lost."""
+        return names.TRUST in self.data.damaged
 
     @property
     def cannot_tell(self) -> str:

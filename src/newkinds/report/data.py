@@ -46,6 +46,7 @@ class ReportData:
     known_quality: how well the known kinds are told apart, where the run says so.
     trust: what to expect of the answer; rehearsal: what rehearsals showed, what was tried and chosen, as rehearsal.json
         has it; both None where none were asked for.
+    damaged: files of the run that are not what it wrote: what they would tell is left out.
     """
 
     title: str
@@ -70,6 +71,7 @@ class ReportData:
     known_quality: KnownQuality | None = None
     trust: Trust | None = None
     rehearsal: dict[str, Any] | None = None
+    damaged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.names)

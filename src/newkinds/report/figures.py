@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from newkinds.equations import matching
 from newkinds.errors import DataError
 from newkinds.evaluation.truth import UNKNOWN, as_numbers
+from newkinds.files import write_atomic
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Snapshot
 from newkinds.progress import QUIET, Progress
@@ -97,19 +99,28 @@ def draw_figures(run: RunFolder, images: ImageSet, out: Path, progress: Progress
         if figure is None:
             progress.say(f"{name}: the run has nothing for it.")
             continue
-        out.mkdir(parents=True, exist_ok=True)
-        drawn += save(figure, out / name)
+        ours = out == run.path / names.FIGURES
+        if not ours:
+            out.mkdir(parents=True, exist_ok=True)
+        drawn += save(figure, out / name, run.path if ours else None)
     if not drawn:
         raise DataError(f"There is nothing to draw in {run.path}.", hint="Run `newkinds discover` with --truth.")
     return drawn
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as path.svg, with its text as text, and path.png."""
-    files = [path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")]
-    with mpl.rc_context(STYLE):
-        figure.savefig(files[0], metadata={"Date": None, "Creator": None})
-        figure.savefig(files[1], dpi=150, metadata={"Software": None})
+def save(figure: Figure, path: Path, root: Path | None = None) -> list[Path]:
+    """Write a figure as path.svg, with its text as text, and path.png. root: as in `newkinds.files.replacing`."""
+    options: dict[str, dict[str, Any]] = {
+        "svg": {"metadata": {"Date": None, "Creator": None}},
+        "png": {"dpi": 150, "metadata": {"Software": None}},
+    }
+    files = []
+    for ending, how in options.items():
+        drawn, file = io.BytesIO(), path.with_name(f"{path.name}.{ending}")
+        with mpl.rc_context(STYLE):
+            figure.savefig(drawn, format=ending, **how)
+        write_atomic(file, drawn.getvalue(), root)
+        files.append(file)
     return files
 
 

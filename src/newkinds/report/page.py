@@ -37,18 +37,23 @@ def write_report(data: ReportData, out: Path, progress: Progress = QUIET) -> Pat
     gives the same bytes.
     """
     out = Path(out)
-    _check_target(out)
-    page = render(content.gather(data, progress))
+    check_target(out)
+    page = make_page(data, progress)
     target = out / NAME
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_atomic(target, page.encode("utf-8"))
+        write_atomic(target, page)
     except OSError as error:
         raise RunError(
             f"The report cannot be written to {out}: {error.strerror or error}.",
             hint="Give another folder, or make room and try again.",
         ) from error
     return target
+
+
+def make_page(data: ReportData, progress: Progress = QUIET) -> bytes:
+    """Return the page as the bytes of a file."""
+    return render(content.gather(data, progress)).encode("utf-8")
 
 
 def render(shown: Content) -> str:
@@ -148,7 +153,7 @@ def _hash(inline: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-def _check_target(out: Path) -> None:
+def check_target(out: Path) -> None:
     """Refuse a target where the page would replace something that is not a report."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file, the report needs a folder.", hint="Give another folder for the report.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from newkinds.evaluation.scores import Scores
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
 from newkinds.progress import QUIET, Progress
 from newkinds.report.data import ReportData
 from newkinds.report.known_kinds import NearestKnown
-from newkinds.report.page import write_report
-from newkinds.runs import RunFolder, names
+from newkinds.report.page import check_target, make_page
+from newkinds.runs import DamagedError, RunFolder, names
 from newkinds.runs.results import (
     read_assignment,
     read_known_quality,
@@ -20,19 +23,31 @@ from newkinds.runs.results import (
     read_trust,
 )
 
+T = TypeVar("T")
+
 
 def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET) -> None:
-    """Make the page of a run. unsorted: its pictures."""
-    write_report(report_data(run, unsorted), run.path / names.REPORT, progress=progress)
-    run.adopt(names.PAGE)
+    """Make the page of a run, in the place of an older one when it is whole. unsorted: its pictures."""
+    if not run.wrote(names.PAGE):
+        check_target(run.path / names.REPORT)
+    run.put(names.PAGE, make_page(report_data(run, unsorted), progress))
 
 
 def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
-    """Return what the page of a run shows."""
-    scored = read_scores(run)
-    near = None  # some methods have no model
-    if run.has(names.NEAREST_KNOWN):
-        near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
+    """Return what the page of a run shows; what of it is damaged is left out, and named as such."""
+    damaged: list[str] = []
+
+    def part(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except DamagedError as error:
+            damaged.append(error.name)
+            return None
+
+    def read_json(name: str) -> Any:
+        return run.get_json(name) if run.lists(name) else None
+
+    scored = part(lambda: read_scores(run))
     method = METHODS[run.settings.method]
     return ReportData(
         title=run.path.resolve().name,
@@ -40,23 +55,30 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         pixels=None if unsorted.is_embedding else unsorted.pixels,
         features=run.get_array(names.EMBEDDING),
         truth=None if scored is None else scored[2],
-        history=run.history(),
-        count=run.get_json(names.COUNT) if run.has(names.COUNT) else None,
+        history=part(run.history) or [],
+        count=part(lambda: read_json(names.COUNT)),
         scores=None if scored is None else _flat(*scored[:2]),
         settings=run.settings.model_dump(mode="json"),
         seed=run.settings.seed,
         version=run.version,
         skipped=unsorted.skipped,
         known_classes=tuple(run.get_json(names.KNOWN)),
-        choice=run.get_json(names.CHOICE) if run.has(names.CHOICE) else None,
+        choice=part(lambda: read_json(names.CHOICE)),
         stages=method.stages,
         assigns=method.assigns,
-        snapshots=tuple(read_snapshots(run)),
-        nearest_known=near,
-        known_quality=read_known_quality(run),
-        trust=read_trust(run),
-        rehearsal=read_rehearsal(run),
+        snapshots=tuple(part(lambda: read_snapshots(run)) or ()),
+        nearest_known=part(lambda: _nearest_known(run)),
+        known_quality=part(lambda: read_known_quality(run)),
+        trust=part(lambda: read_trust(run)),
+        rehearsal=part(lambda: read_rehearsal(run)),
+        damaged=tuple(damaged),
     )
+
+
+def _nearest_known(run: RunFolder) -> NearestKnown | None:
+    """Return how near the known kinds are; None of methods that have no model."""
+    listed = run.lists(names.NEAREST_KNOWN)
+    return NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0]) if listed else None
 
 
 def _flat(found: Scores, baseline: Scores) -> dict[str, float] | None:

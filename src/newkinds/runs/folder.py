@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,32 +16,62 @@ from numpy.typing import NDArray
 
 from newkinds.configure import make_settings
 from newkinds.errors import RunError, UsageError
-from newkinds.files import TEMPORARY, digest, file_digest, remove_leftovers, write_atomic
+from newkinds.files import (
+    digest,
+    file_digest,
+    is_temporary,
+    opened_folder,
+    remove_leftovers,
+    sealed,
+    write_atomic,
+)
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import names
+from newkinds.runs.about import LAYOUT, read_about
 from newkinds.runs.checkpoints import DiskCheckpoints
+from newkinds.runs.lock import PATIENCE, FolderLock
+from newkinds.runs.log import RunLog
+from newkinds.runs.outputs import Ledger, stage_of
 from newkinds.settings import CoreSettings
 from newkinds.settings.files import read_toml
 from newkinds.training import Record
 from newkinds.version import __version__
 
 CHECKPOINT_SECONDS = "NEWKINDS_CHECKPOINT_SECONDS"
-LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numbers
+_SETTLED = 1.0  # seconds in which a file and its hash in run.json, written one after the other, come to agree
+
+
+class DamagedError(RunError):
+    """An output of a run is missing, or not what the run wrote. name: of the file in the run folder."""
+
+    def __init__(self, message: str, *, hint: str, name: str) -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
 
 
 class RunFolder:
     """One run on disk.
 
     `run.json` records the data of the run and its outputs, each with its hash: an output counts if it is intact *and*
-    listed. A run that is restarted therefore continues with the first stage that is not listed.
+    listed. A run that is restarted looks at all of them, makes what is damaged anew, with what was made from it (see
+    `newkinds.runs.outputs`), and continues with the first stage that is not listed. Whoever writes holds the lock;
+    whoever reads needs none, and sees each output as it was before or after a write.
     """
 
     def __init__(self, path: Path, progress: Progress = QUIET) -> None:
         self.path = path
         self.progress = progress
-        self._lock: int | None = None
+        self._lock: FolderLock | None = None
+        self._is_continued = False  # by `start`: outputs that fell may count again
         self._about: dict[str, Any] = {}
+        self._log = RunLog(path / names.LOG)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @classmethod
     def start(
@@ -59,6 +89,7 @@ class RunFolder:
         """
         check_same(flat({**settings.model_dump(mode="json"), "data": dict(data), "version": __version__}))
         run = cls(path, progress)
+        run._is_continued = True
         if is_writer():
             run._start(settings, data, sources)
         run.sync()
@@ -67,25 +98,30 @@ class RunFolder:
     def _start(self, settings: CoreSettings, data: Mapping[str, Any], sources: Mapping[str, str]) -> None:
         self._make()
         self._check_ours()
-        self._take_lock()
+        self._lock = FolderLock(self.path)
         try:
             if self._file(names.ABOUT).exists():
                 self._about = self._read_about()
+                self._mend_settings(settings)
                 self._check_same(settings, data)
-                self._about["sources"] = dict(sources)
+                self._set_sources(sources)
                 remove_leftovers(self.path)
+                self._mend()
             else:
                 remove_leftovers(self.path)
-                write_atomic(self._file(names.SETTINGS), settings.to_toml().encode())
+                text = settings.to_toml().encode()
+                write_atomic(self._file(names.SETTINGS), text)
                 self._about = {
                     "version": __version__,
                     "layout": LAYOUT,
                     "threads": torch.get_num_threads(),
                     "outputs": {},
+                    "settings": digest(text),
+                    "log": {},
                 }
-                self._about |= {"data": dict(data), "sources": dict(sources)}
+                self._about["data"] = dict(data)
+                self._set_sources(sources)
             self._write_about()
-            self._mend_log()
         except BaseException:
             self.close()  # so that the same process can try again
             raise
@@ -108,21 +144,35 @@ class RunFolder:
             raise _unwritable(path, f"permission denied for {ancestor}")
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """Open a run folder for reading."""
+    def open(cls, path: Path, *, writing: bool = False) -> RunFolder:
+        """Open a run folder for reading; or for writing an output of a finished run, until `close`."""
         run = cls(path)
         if not run._file(names.ABOUT).is_file():
             raise RunError(
                 f"{path} is not a run folder: it has no run.json.",
                 hint="Give the folder that `newkinds discover ... --out RUN` made.",
             )
-        run._about = run._read_about()
+        if writing:
+            run._lock = FolderLock(path, wait=PATIENCE)
+        try:
+            run._about = run._read_about()
+        except BaseException:
+            run.close()
+            raise
         return run
 
     @property
     def settings(self) -> CoreSettings:
         """The run's settings, all of them."""
+        if not self.has_settings:
+            raise self._damaged(names.SETTINGS)
         return make_settings(read_toml(self._file(names.SETTINGS)))
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether its settings are there as they were written, as far as run.json tells."""
+        expected, file = self._about.get("settings"), self._file(names.SETTINGS)
+        return expected is None or (file.is_file() and file_digest(file) == expected)
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -134,6 +184,18 @@ class RunFolder:
     def sources(self) -> dict[str, str]:
         """Where the pictures came from, as of the last start of the run."""
         return dict(self._about["sources"])
+
+    def source(self, which: str) -> str:
+        """Return where the "known" or "unsorted" pictures are: relative to where the run was started, if they are."""
+        found = self.sources[which]
+        place = os.path.join(self._about.get("where", ""), found)
+        return place if os.path.exists(place) else found
+
+    def remember(self, which: str, source: str) -> None:
+        """Record where pictures have moved to; only what is open for writing can."""
+        if self._lock is not None and source != self._about["sources"].get(which):
+            self._about["sources"][which] = source
+            self._write_about()
 
     @property
     def threads(self) -> int:
@@ -148,54 +210,81 @@ class RunFolder:
     def checkpoints(self) -> DiskCheckpoints:
         """Return the run's checkpoints."""
         folder = self._file(names.CHECKPOINTS)
-        folder.mkdir(exist_ok=True)
-        return DiskCheckpoints(folder, seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")), progress=self.progress)
+        with opened_folder(folder, self.path):  # which makes it, and refuses a link
+            pass
+        return DiskCheckpoints(
+            folder,
+            run=digest(sealed({key: self._about.get(key) for key in ("data", "settings")})),
+            log=self._log if "log" in self._about else None,
+            seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")),
+            progress=self.progress,
+        )
+
+    def lists(self, name: str) -> bool:
+        """Return whether the run says that it has an output; `get` raises an error if that is damaged."""
+        return self._expected(name) is not None
 
     def has(self, name: str) -> bool:
         """Return whether an output is there, intact."""
-        return self.find(name) is not None
-
-    def find(self, name: str) -> bytes | None:
-        """Return an output if it is there, intact; it is read and hashed once."""
-        expected = self._about["outputs"].get(name)
-        file = self._file(name)
-        if expected is None or not file.is_file():
-            return None
-        data = file.read_bytes()
-        return data if digest(data) == expected else None
+        expected = self._expected(name)
+        return expected is not None and self._is_intact(name, expected)
 
     def listed(self, folder: str) -> list[str]:
-        """Return the sorted names of the intact outputs in one of the run's folders."""
-        return [name for name in sorted(self._about["outputs"]) if name.startswith(f"{folder}/") and self.has(name)]
+        """Return the sorted names of the outputs in one of the run's folders."""
+        return [name for name in sorted(self._about["outputs"]) if name.startswith(f"{folder}/")]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that the run has written is there, as it was written."""
+        marks = (self._about.get("log") or {}).values()
+        outputs_hold = "fallen" not in self._about and not self._ledger().damaged()
+        return self.has_settings and all(self._log.is_intact(marks)) and outputs_hold
+
+    def wrote(self, name: str) -> bool:
+        """Return whether an output was ever written by the run, be it damaged by now."""
+        return name in self._about["outputs"] or name in self._about.get("fallen", {}).get("outputs", {})
 
     def put(self, name: str, data: bytes) -> None:
         """Write an output and list it; with several processes, only the writer does."""
         if not is_writer():
             return
-        file = self._file(name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, data)
-        self._about["outputs"][name] = digest(data)
-        self._write_about()
-
-    def adopt(self, name: str) -> None:
-        """List an output that other code has written atomically."""
-        self._about["outputs"][name] = digest(self._file(name).read_bytes())
+        assert self._lock is not None, "opened for reading"
+        try:
+            write_atomic(self._file(name), data, root=self.path)
+        except OSError as error:
+            raise RunError(
+                f"{self._file(name)} cannot be written: {error.strerror or error}.",
+                hint="Make room, or mend that, and type the same line again.",
+            ) from error
+        ledger = self._ledger()
+        ledger.add(name, digest(data))
+        self._keep(ledger)
+        self._mark_log(name)
         self._write_about()
 
     def get(self, name: str) -> bytes:
         """Return an output, or raise an error if it is missing or not what was written."""
-        if not self._file(name).is_file():
-            raise RunError(
-                f"{self.path} has no {name} yet.", hint="Run the same `newkinds discover` again to finish it."
-            )
-        data = self._file(name).read_bytes()
-        if digest(data) != self._about["outputs"].get(name):
-            raise RunError(
-                f"{self._file(name)} is not what the run wrote: its hash differs.",
-                hint="Run the same `newkinds discover` again: it makes what is damaged anew.",
-            )
-        return data
+        until = time.monotonic() + _SETTLED
+        while True:
+            file, expected = self._file(name), self._expected(name)
+            data = file.read_bytes() if file.is_file() else None
+            if data is not None and digest(data) == expected:
+                return data
+            if self._lock is not None or time.monotonic() > until:
+                raise self._damaged(name) if expected is not None or data is not None else self._unfinished(name)
+            time.sleep(_SETTLED / 20)  # somebody may be writing it
+            self._about = self._read_about()
+
+    def _unfinished(self, name: str) -> RunError:
+        return RunError(f"{self.path} has no {name} yet.", hint="Run the same `newkinds discover` again to finish it.")
+
+    def _damaged(self, name: str) -> DamagedError:
+        what = "is not what the run wrote: its hash differs" if self._file(name).is_file() else "is missing"
+        return DamagedError(
+            f"{self._file(name)} {what}.",
+            hint="Run the same `newkinds discover` again: it makes what is damaged anew.",
+            name=name,
+        )
 
     def put_json(self, name: str, value: Any) -> None:
         """Write an output as JSON."""
@@ -217,36 +306,27 @@ class RunFolder:
 
     def find_array(self, name: str) -> NDArray[Any] | None:
         """Return such an array if it is there, intact: memory-mapped, what is written to it does not reach the file."""
-        file, expected = self._file(name), self._about["outputs"].get(name)
-        if expected is None or not file.is_file() or file_digest(file) != expected:
+        if not self.has(name):
             return None
-        array: NDArray[Any] = np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
+        array: NDArray[Any] = np.asarray(np.load(self._file(name), mmap_mode="c", allow_pickle=False))
         return array
 
     def log(self, record: Record) -> None:
         """Append a line to log.jsonl; with several processes, only the writer does."""
-        if not is_writer():
-            return
-        with self._file(names.LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        if is_writer():
+            self._log.append(record)
 
     def history(self) -> list[Record]:
-        """Return the log's records, the last one of each stage and epoch: a resumed run repeats some."""
-        if not self._file(names.LOG).exists():
-            return []
-        records: dict[tuple[Any, ...], Record] = {}
-        for line in self._file(names.LOG).read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # the line that was being written when the run was killed
-            records[record.get("stage"), record.get("epoch")] = record
-        return list(records.values())
+        """Return the log's records, the last one of each stage and epoch: a resumed run may repeat some."""
+        marks = self._about.get("log") or {}
+        if not all(self._log.is_intact(marks.values())):
+            raise self._damaged(names.LOG)
+        return self._log.records()
 
     def close(self) -> None:
         """Release the lock of the folder."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def _file(self, name: str) -> Path:
@@ -262,50 +342,101 @@ class RunFolder:
     def _check_ours(self) -> None:
         """Refuse a folder that is not a run folder, before anything in it is touched."""
         there = {entry.name for entry in self.path.iterdir()}
-        begun = {names.LOCK, names.SETTINGS, *(name for name in there if name.startswith(TEMPORARY))}
+        begun = {names.LOCK, names.SETTINGS, *filter(is_temporary, there)}
         # A run takes its lock first: a settings.toml alone is the user's own file.
         if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
             raise RunError(
                 f"{self.path} is not empty and is not a run folder.", hint="Choose another folder with --out."
             )
 
-    def _take_lock(self) -> None:
-        self._lock = os.open(self._file(names.LOCK), os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
-            raise RunError(
-                f"Another process is working in {self.path}.", hint="Wait for it, or choose another folder with --out."
-            ) from None
+    def _is_intact(self, name: str, expected: str) -> bool:
+        file = self._file(name)
+        return file.is_file() and file_digest(file) == expected
 
-    def _mend_log(self) -> None:
-        """End a line that was half-written when the run was killed, so that the next one is separate."""
-        log = self._file(names.LOG)
-        if log.exists() and log.stat().st_size and not log.read_bytes().endswith(b"\n"):
-            with log.open("ab") as file:
-                file.write(b"\n")
+    def _ledger(self) -> Ledger:
+        return Ledger(self._about["outputs"], self._about.get("fallen"), self._is_intact)
+
+    def _keep(self, ledger: Ledger) -> None:
+        """Take over what a ledger says has fallen."""
+        self._about.pop("fallen", None)
+        if ledger.fallen is not None:
+            self._about["fallen"] = ledger.fallen
+
+    def _expected(self, name: str) -> str | None:
+        """Return the hash that an output should have, None if it is not listed."""
+        listed: str | None = self._about["outputs"].get(name)
+        if listed is not None or not self._is_continued or "fallen" not in self._about:
+            return listed
+        ledger = self._ledger()
+        found = ledger.expected(name)
+        self._keep(ledger)
+        if found is not None and is_writer():
+            self._write_about()
+        return found
+
+    def _set_sources(self, sources: Mapping[str, str]) -> None:
+        """Record where pictures are, and the folder that relative paths among that start at."""
+        self._about["sources"] = dict(sources)
+        self._about.pop("where", None)
+        if any(not os.path.isabs(source) and os.path.exists(source) for source in sources.values()):
+            self._about["where"] = os.getcwd()
+
+    def _mend_settings(self, settings: CoreSettings) -> None:
+        """Write settings.toml again if it is damaged and those that are asked for now are those of the run."""
+        text, expected = settings.to_toml().encode(), self._about.get("settings")
+        if self.has_settings:
+            return
+        if digest(text) != expected:
+            raise UsageError(
+                f"{self._file(names.SETTINGS)} is damaged, and the settings asked for now are not those of the run.",
+                hint="Ask for the same as when the run was started, or choose another folder with --out.",
+            )
+        self.progress.warn(f"{self._file(names.SETTINGS)} was damaged, and is written again.")
+        write_atomic(self._file(names.SETTINGS), text)
+
+    def _mend(self) -> None:
+        """Look at all that the run has written, and let fall what is damaged, with what was made from it."""
+        marks: Any = self._about.get("log")  # none in a run of an earlier version: its log is taken as it is
+        ledger, damaged = self._ledger(), self._ledger().damaged()
+        broken = (
+            []
+            if not marks
+            else [stage for stage, holds in zip(marks, self._log.is_intact(marks.values()), strict=True) if not holds]
+        )
+        checkpoints = self.checkpoints() if self._file(names.CHECKPOINTS).exists() else None
+        if damaged or broken:
+            if checkpoints is not None:
+                checkpoints.clear()  # an output that was made on the way to one would be missing for good
+            fallen = ledger.drop(damaged, broken)
+            self._keep(ledger)
+            for stage in broken:
+                del marks[stage]
+            self._warn_of([*damaged, *([names.LOG] if broken else [])], fallen)
+            self._write_about()
+        if marks is None:
+            self._log.end_line()
+        else:
+            self._log.cut([*marks.values(), *(checkpoints.marks() if checkpoints else ())])
+
+    def _warn_of(self, damaged: list[str], fallen: list[str]) -> None:
+        others = sorted(set(fallen) - set(damaged))
+        made = f", with what was made from it: {', '.join(others)}" if others else ""
+        score = " Scores need the truth again: --truth, or `newkinds evaluate`." if names.SCORES in damaged else ""
+        self.progress.warn(f"Damaged or missing in {self.path}: {', '.join(damaged)}. It is made anew{made}.{score}")
+
+    def _mark_log(self, name: str) -> None:
+        """Record how far the log goes, if it has grown since the last time, for the stage that made an output."""
+        marks = self._about.get("log")
+        if marks is not None:
+            mark = self._log.mark()
+            if mark["bytes"] > max((one["bytes"] for one in marks.values()), default=0):
+                marks[stage_of(name).name] = mark
 
     def _read_about(self) -> dict[str, Any]:
-        try:
-            about: dict[str, Any] = json.loads(self._file(names.ABOUT).read_bytes())
-            about["version"], about["threads"], about["data"], about["sources"], about["outputs"]
-        except (ValueError, KeyError, TypeError):
-            raise RunError(
-                f"{self._file(names.ABOUT)} is damaged.",
-                hint=f"Delete {self.path} or choose another folder with --out.",
-            ) from None
-        layout = about.get("layout", 1)
-        if layout != LAYOUT:
-            raise RunError(
-                f"{self.path} was made by newkinds {about['version']} in layout {layout}; this is {__version__}, which "
-                f"reads layout {LAYOUT}. Nothing in it was changed.",
-                hint="Run `newkinds discover` again with another --out, or use the version that made it.",
-            )
-        return about
+        return read_about(self.path)
 
     def _write_about(self) -> None:
-        write_atomic(self._file(names.ABOUT), (json.dumps(self._about, indent=2, sort_keys=True) + "\n").encode())
+        write_atomic(self._file(names.ABOUT), sealed(self._about))
 
     def _check_same(self, settings: CoreSettings, data: Mapping[str, Any]) -> None:
         """Refuse to continue if settings or data are not those of the run."""

@@ -31,6 +31,7 @@ SCORES = "scores.json"
 REPORT = "report"
 PAGE = "report/index.html"
 FIGURES = "figures"
+COST = "cost.json"  # in a comparison: what the run took
 
 
 def features(which: str) -> str:

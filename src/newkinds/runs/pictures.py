@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from newkinds.datasets import named
 from newkinds.errors import RunError
 from newkinds.images import Source, in_memory, open_images
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, fingerprint
 from newkinds.networks.files import network_about
 from newkinds.progress import Progress
 from newkinds.runs import names
@@ -31,19 +33,63 @@ def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: 
 
 
 def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, images: Source | None = None) -> ImageSet:
-    """Reopen a run's unsorted pictures: `images`, if given, otherwise from where the run found them."""
-    source = run.sources["unsorted"] if images is None else images
+    """Reopen a run's unsorted pictures: `images`, if given, which is remembered, otherwise where the run found them."""
+    source = run.source("unsorted") if images is None else images
     if isinstance(source, str) and in_memory(source):
         raise RunError(
             f"The unsorted pictures of the run in {run.path} were given in memory ({source}).",
             hint="Give them again, in Python, with images=.",
         )
     opened = open_for(run, source, data, progress)
-    # Pictures of an array are named by number, as those of any other array of that length.
-    others = images is not None and opened.fingerprint != run.data["unsorted"]["fingerprint"]
-    if others or opened.names != read_assignment(run).names:
-        raise RunError(
-            f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}.",
-            hint="Put them back, or run `newkinds discover` again with another --out.",
-        )
+    if not _are_those_of(run, opened):
+        raise _others(run, opened)
+    remember(run, images)
     return opened
+
+
+def is_remembered(images: Source | None) -> bool:
+    """Return whether pictures that were given lie in a place that a run can remember."""
+    return isinstance(images, str | os.PathLike)
+
+
+def remember(run: RunFolder, images: Source | None) -> None:
+    """Let a run that is open for writing remember where its unsorted pictures are, if it was told."""
+    if isinstance(images, str | os.PathLike):
+        run.remember("unsorted", os.path.abspath(images) if os.path.exists(images) else os.fspath(images))
+
+
+def check_among(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> None:
+    """Raise an error unless a run's unsorted pictures are among those of a source, unchanged."""
+    opened = open_for(run, source, data, progress)
+    if _are_those_of(run, opened):
+        return
+    row, wanted = {name: number for number, name in enumerate(opened.names)}, read_assignment(run).names
+    if all(name in row for name in wanted):
+        pixels = opened.pixels[[row[name] for name in wanted]]
+        if fingerprint(pixels, wanted, None, ()) == run.data["unsorted"]["fingerprint"]:
+            return
+    raise _others(run, opened)
+
+
+def _are_those_of(run: RunFolder, images: ImageSet) -> bool:
+    """Return whether pictures are a run's: not by names alone, as those of an array are numbers, and others change."""
+    return bool(images.fingerprint == run.data["unsorted"]["fingerprint"])
+
+
+def _others(run: RunFolder, opened: ImageSet) -> RunError:
+    wanted = read_assignment(run).names
+    return RunError(
+        f"The pictures in {opened.source} are not, or no longer, those of the run in {run.path}: "
+        f"{_difference(opened.names, wanted)}.",
+        hint="Say where they are with --images, put them back, or run `newkinds discover` again with another --out.",
+    )
+
+
+def _difference(there: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return in words how the pictures of a run differ from those that are there."""
+    missing, more = sorted(set(wanted) - set(there)), sorted(set(there) - set(wanted))
+    if missing:
+        return f"{len(missing):,} of {len(wanted):,} are missing, such as {missing[0]!r}"
+    if more:
+        return f"there are {len(more):,} others, such as {more[0]!r}"
+    return "they have the same names, and other pixels"

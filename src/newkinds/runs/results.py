@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from newkinds.assignment import Assignment
+from newkinds.cells import plain_cell
 from newkinds.evaluation.known_quality import KnownQuality, from_dict
 from newkinds.evaluation.scores import Scores
 from newkinds.methods.base import Snapshot
@@ -32,19 +33,19 @@ def read_assignment(run: RunFolder) -> Assignment:
     rows = csv.DictReader(io.StringIO(run.get(names.KINDS).decode()))
     about = run.get_json(names.ASSIGNMENT)
     probabilities = run.get_array(names.PROBABILITIES)
-    paths = tuple(row["path"] for row in rows)
+    paths = tuple(plain_cell(row["path"]) for row in rows)
     return Assignment(paths, tuple(about["columns"]), probabilities, {**about["source"], "version": run.version})
 
 
 def method_of(run: RunFolder) -> str:
     """Return the method that sorted the pictures: the one that was set, or another that rehearsals chose."""
-    source = run.get_json(names.ASSIGNMENT)["source"] if run.has(names.ASSIGNMENT) else {}
+    source = run.get_json(names.ASSIGNMENT)["source"] if run.lists(names.ASSIGNMENT) else {}
     return str(source.get("method", run.settings.method))
 
 
 def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None:
     """Return the scores of the kinds and of k-means on the features, and the truth, if the run was scored."""
-    if not run.has(names.SCORES):
+    if not run.lists(names.SCORES):
         return None
     kept = run.get_json(names.SCORES)
     truth = tuple(kept["truth"])
@@ -54,17 +55,17 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
 
 def read_known_quality(run: RunFolder) -> KnownQuality | None:
     """Return how well a run tells the known kinds apart, None if it does not say."""
-    return from_dict(run.get_json(names.KNOWN_QUALITY)) if run.has(names.KNOWN_QUALITY) else None
+    return from_dict(run.get_json(names.KNOWN_QUALITY)) if run.lists(names.KNOWN_QUALITY) else None
 
 
 def read_trust(run: RunFolder) -> Trust | None:
     """Return what to expect of a run's answer, None if no rehearsals were asked for."""
-    return Trust.from_dict(run.get_json(names.TRUST)) if run.has(names.TRUST) else None
+    return Trust.from_dict(run.get_json(names.TRUST)) if run.lists(names.TRUST) else None
 
 
 def read_rehearsal(run: RunFolder) -> dict[str, Any] | None:
     """Return how well hidden known kinds were sorted, and what was tried and chosen; None if it was not asked for."""
-    found: dict[str, Any] | None = run.get_json(names.REHEARSAL) if run.has(names.REHEARSAL) else None
+    found: dict[str, Any] | None = run.get_json(names.REHEARSAL) if run.lists(names.REHEARSAL) else None
     return found
 
 

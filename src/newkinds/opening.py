@@ -1,0 +1,120 @@
+"""Opening what the arguments of the Python interface name: pictures, a network, and the run folder they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from newkinds.cache import Cache, open_cache
+from newkinds.datasets import named
+from newkinds.images import Source, check_out, check_places, check_shared, open_images, open_pair, opened_once
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.registry import METHODS
+from newkinds.networks import Foreign
+from newkinds.pipeline.backbone import largest_side, open_pretrained
+from newkinds.pipeline.choice import choose_backbone
+from newkinds.pipeline.stages import Pipeline
+from newkinds.progress import Progress
+from newkinds.runs import RunFolder
+from newkinds.settings import CoreSettings
+
+
+def open_pipeline(
+    known: Source,
+    unsorted: Source,
+    out: str | Path,
+    settings: CoreSettings,
+    truth: str | Path | None,
+    weights: str | PathLike[str] | None,
+    data: str | Path | None,
+    device: str | None,
+    offline: bool,
+    cache: bool,
+    progress: Progress,
+    auxiliary: Mapping[str, str | Path] | None = None,
+) -> Pipeline:
+    """Open the pictures of a discovery, choose its network and make or continue its run; arguments as in `discover`."""
+    check_out(Path(out), known, unsorted)
+    RunFolder.check_writable(Path(out))  # before minutes of decoding
+    check_places(known, unsorted)
+    kept = open_cache(progress) if cache else Cache()
+    file = None if weights is None else Path(weights)
+    known = opened_once(known, labelled=True)
+    if METHODS[settings.method].takes_features(settings):
+        settings, foreign = choose_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
+    else:
+        foreign = open_pretrained(settings, file, offline)
+    pair = open_sets(known, unsorted, settings, foreign, data, kept, progress)
+    progress.say(f"{_summary(pair[0])} of {len(pair[0].classes)} kinds")
+    progress.say(_summary(pair[1]))
+    shared = check_shared(*pair)
+    if shared is not None:
+        progress.warn(shared)
+    return Pipeline(
+        *pair,
+        Path(out),
+        settings,
+        weights=file,
+        foreign=foreign,
+        auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
+        truth=truth,
+        device=device,
+        cache=kept,
+        progress=progress,
+    )
+
+
+def open_sets(
+    known: Source,
+    unsorted: Source,
+    settings: CoreSettings,
+    foreign: Foreign | None,
+    data: str | Path | None,
+    cache: Cache,
+    progress: Progress,
+) -> tuple[ImageSet, ImageSet]:
+    """Open known and unsorted pictures as a discovery with these settings does. foreign: its network from elsewhere."""
+    shape = _shape(settings, foreign, progress)
+    return open_pair(
+        named(known, labelled=True, data=data, **shape) or known,
+        named(unsorted, data=data, **shape) or unsorted,
+        **shape,
+        cache=cache,
+    )
+
+
+def open_known(
+    source: Source,
+    out: str | Path,
+    settings: CoreSettings,
+    foreign: Foreign | None,
+    data: str | Path | None,
+    say: Progress,
+) -> ImageSet:
+    """Open known pictures where there are no unsorted ones."""
+    check_out(Path(out), source)
+    RunFolder.check_writable(Path(out))
+    shape = _shape(settings, foreign, say)
+    images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
+    say.say(f"{_summary(images)} of {len(images.classes)} kinds")
+    return images
+
+
+def _shape(settings: CoreSettings, foreign: Foreign | None, progress: Progress) -> dict[str, Any]:
+    """Return what the settings and a network from elsewhere say about opening pictures, as arguments."""
+    options = settings.images
+    return {
+        "size": None if options.size == "auto" else options.size,
+        "largest": largest_side(settings, foreign),
+        "fit": options.fit,
+        "max_pixels": options.max_pixels,
+        "progress": progress,
+    }
+
+
+def _summary(images: ImageSet) -> str:
+    shape = f"{images.channels} numbers each" if images.is_embedding else f"{images.size}x{images.size}"
+    skipped = f"; {len(images.skipped)} files skipped" if images.skipped else ""
+    return f"{images.source}: {len(images)} pictures, {shape}{skipped}"

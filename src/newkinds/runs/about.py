@@ -1,0 +1,49 @@
+"""run.json: what identifies a run, and what it has written so far."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from newkinds.errors import RunError
+from newkinds.files import unsealed
+from newkinds.runs import names
+from newkinds.runs.log import is_mark
+from newkinds.version import __version__
+
+LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numbers
+
+# version, layout, threads: of newkinds, of the folder, of the run's first start. data: what identifies the pictures and
+# weights. sources: where they were found last; where: the folder that relative ones start at. settings: the hash of
+# settings.toml. outputs: those that count, with their hashes. log: how far log.jsonl went when a stage ended, and its
+# hash up to there. fallen: outputs that are damaged, or were made from such, while they are made anew.
+KEYS = ("version", "layout", "threads", "data", "sources", "where", "settings", "outputs", "log", "fallen")
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what run.json of a run folder says; raise a RunError if it is damaged or of another layout."""
+    file = path / names.ABOUT
+    try:
+        about = unsealed(file.read_bytes())
+        _check_form(about)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        raise RunError(f"{file} is damaged.", hint=f"Delete {path} or choose another folder with --out.") from None
+    layout = about.get("layout", 1)
+    if layout != LAYOUT:
+        raise RunError(
+            f"{path} was made by newkinds {about['version']} in layout {layout}; this is {__version__}, which "
+            f"reads layout {LAYOUT}. Nothing in it was changed.",
+            hint="Run `newkinds discover` again with another --out, or use the version that made it.",
+        )
+    return {key: about[key] for key in KEYS if key in about}
+
+
+def _check_form(about: dict[str, Any]) -> None:
+    """Raise an error if run.json does not have what a run folder needs to be read."""
+    str(about["version"]), int(about["threads"]), Path(about.get("where", ""))
+    fallen = about.get("fallen", {"stages": [], "outputs": {}})
+    texts = [*about["sources"].values(), *about["outputs"].values(), *fallen["outputs"].values(), *fallen["stages"]]
+    if not isinstance(about["data"], dict) or not all(isinstance(text, str) for text in texts):
+        raise TypeError("texts are needed")
+    if not all(map(is_mark, about.get("log", {}).values())):
+        raise TypeError("marks are needed")
