@@ -68,7 +68,7 @@ def write(folder: Path, name: str) -> None:
 
 
 def killed_while_writing(folder: Path) -> None:
-    os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+    os.replace = lambda *names, **folders: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     write(folder, "killed")
 
 

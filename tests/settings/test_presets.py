@@ -496,7 +496,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Settings]:
         found.extend(one for one in arguments if isinstance(one, Settings))
         raise Stop
 
-    monkeypatch.setattr(api, "_pipeline", instead)
+    monkeypatch.setattr(api, "open_pipeline", instead)
     monkeypatch.setattr(api, "pretrain_run", instead)
     monkeypatch.setattr(api, "open_images", lambda *arguments, **options: images("omniglot:train"))
     monkeypatch.setattr(api, "named", lambda *arguments, **options: None)

@@ -85,9 +85,9 @@ def test_a_run_keeps_them(tmp_path: Path) -> None:
 
 def test_a_moment_comes_back_as_it_was_but_for_precision(tmp_path: Path) -> None:
     nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", kinds=3, settings=settings(), page=False)
-    run = RunFolder.open(tmp_path / "run")
-    moment = replace(read_snapshots(run)[0], epoch=3)
-    put_snapshot(run, moment)
+    with RunFolder.open(tmp_path / "run", writing=True) as run:
+        moment = replace(read_snapshots(run)[0], epoch=3)
+        put_snapshot(run, moment)
     back = read_snapshots(run)[1]
     assert back.epoch == 3
     for name in ("items", "embedding", "p", "q"):
