@@ -498,8 +498,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Settings]:
 
     monkeypatch.setattr(api, "open_pipeline", instead)
     monkeypatch.setattr(api, "pretrain_run", instead)
-    monkeypatch.setattr(api, "open_images", lambda *arguments, **options: images("omniglot:train"))
-    monkeypatch.setattr(api, "named", lambda *arguments, **options: None)
+    monkeypatch.setattr(api, "open_known", lambda *arguments, **options: images("omniglot:train"))
     monkeypatch.chdir(tmp_path)
     return found
 
