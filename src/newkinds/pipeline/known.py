@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -186,17 +186,10 @@ class KnownStages:
             quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way, self.cache))
         keep_quality(self.run, quality, self.progress)
 
-    def rehearse(self, network: Network, kinds: int, pictures: int, ratios: Sequence[float] = ()) -> Rehearsal:
-        """Return what came of rehearsals for a heap of so many kinds and pictures, made first where they are missing.
-
-        ratios: by how much the estimate of the number of kinds missed hidden ones; empty where the number is given.
-        """
+    def rehearse(self, network: Network, kinds: int, pictures: int) -> Rehearsal:
+        """Return what came of rehearsals for a heap of so many kinds and pictures, made first if they are missing."""
         stage = self._stage(network)
-        found = (
-            Rehearsal(why=self._why_none())
-            if stage is None
-            else rehearse(stage, kinds=kinds, pictures=pictures, ratios=ratios)
-        )
+        found = Rehearsal(why=self._why_none()) if stage is None else rehearse(stage, kinds=kinds, pictures=pictures)
         if not self.run.has(names.REHEARSAL):
             self.run.put_json(names.REHEARSAL, found.to_dict())
             self.run.sync()

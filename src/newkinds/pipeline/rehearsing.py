@@ -150,10 +150,10 @@ class Rehearsal:
         }
 
 
-def rehearse(stage: Stage, *, kinds: int, pictures: int, ratios: Sequence[float] = ()) -> Rehearsal:
+def rehearse(stage: Stage, *, kinds: int, pictures: int) -> Rehearsal:
     """Rehearse a heap of so many kinds and pictures, as often as the settings say and there is time for.
 
-    ratios: by how much the estimate of the number of kinds missed hidden ones; empty where the number is given.
+    Hidden pictures are sorted into as many kinds as there are: that the number may be wrong is the count's to say.
     """
     settings = stage.settings
     groups = [group_of(name) for name in stage.pictures.classes] if settings.count.probe_groups == "apart" else None
@@ -170,7 +170,7 @@ def rehearse(stage: Stage, *, kinds: int, pictures: int, ratios: Sequence[float]
     )
     if not draws:
         return Rehearsal(why=too_few(stage))
-    found = [(tensors, Rehearsed.from_dict(about)) for tensors, about in _files(stage, draws, ratios)]
+    found = [(tensors, Rehearsed.from_dict(about)) for tensors, about in _files(stage, draws)]
     right: dict[str, list[Observed]] = {}
     pure: dict[str, list[Observed]] = {}
     for tensors, _ in found:
@@ -190,7 +190,7 @@ def too_few(stage: Stage) -> str:
     )
 
 
-def _files(stage: Stage, draws: Sequence[Draw], ratios: Sequence[float]) -> list[tuple[dict[str, torch.Tensor], Any]]:
+def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Tensor], Any]]:
     """Return the contents of the file of each rehearsal, each made if it is not there and there is time for it.
 
     Where rehearsal.json was written before, there are those that it tells of, however long they take.
@@ -210,8 +210,7 @@ def _files(stage: Stage, draws: Sequence[Draw], ratios: Sequence[float]) -> list
                         f"rehearse.minutes = {stage.settings.rehearse.minutes:g}."
                     )
                     break
-                ratio = ratios[draw.number % len(ratios)] if ratios else 1.0
-                stage.run.put(name, _kept(stage, draw, max(2, round(len(draw.hidden) * ratio))))
+                stage.run.put(name, _kept(stage, draw, len(draw.hidden)))
                 stage.run.sync()
             found.append(from_bytes(stage.run.get(name), str(stage.run.path / name)))
             bar.advance()
@@ -309,6 +308,7 @@ def _problem(
         kinds=kinds,
         features=features,
         accelerator=stage.accelerator,
+        progress=Progress("silent"),  # a warning would be taken for one about the heap
     )
 
 

@@ -205,8 +205,7 @@ class Pipeline(KnownStages):
         """Return what came of rehearsals; without `anyway`, stop where they say that it is not worth going on."""
         if not self.settings.rehearse.rehearsals:
             return Rehearsal()
-        ratios = self.count(network).get("ratios", ()) if self.settings.kinds == "auto" else ()
-        found = self.rehearse(network, kinds, len(self.unsorted), ratios)
+        found = self.rehearse(network, kinds, len(self.unsorted))
         if not found.hopeless:
             if found.chosen != AS_SET:
                 self.progress.say(choice_in_words(found.tried, found.chosen))
