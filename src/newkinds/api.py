@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from newkinds.assignment import Assignment
 from newkinds.cache import Cache, open_cache
@@ -32,6 +32,8 @@ from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
 from newkinds.runs.pictures import is_remembered, unsorted_of
 from newkinds.settings import CoreSettings
+
+T = TypeVar("T")
 
 
 def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None = None) -> Scan:
@@ -221,12 +223,7 @@ def count(
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
-    try:
-        found = pipeline.network()
-        pipeline.known_quality(found)
-        return pipeline.count(found)
-    finally:
-        pipeline.run.close()
+    return _with_network(pipeline, pipeline.count)
 
 
 def rehearse(
@@ -268,7 +265,7 @@ def rehearse(
         raise UsageError("rehearsals = 0: there is nothing to do.", hint="Ask for 1 or more; 5 are usual.")
     if like is not None:
         heap = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
-        return _closed(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
+        return _with_network(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
     file, known = None if weights is None else Path(weights), opened_once(known, labelled=True)
     chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
     kept = open_cache(say) if cache else Cache()
@@ -276,15 +273,15 @@ def rehearse(
     stages = KnownStages(
         images, None, Path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
     )
-    return _closed(stages, stages.rehearse_alone)
+    return _with_network(stages, stages.rehearse_alone)
 
 
-def _closed(stages: KnownStages, rehearse: Callable[[Network], Rehearsal]) -> Rehearsal:
-    """Return what came of rehearsals with the f of a run, which is closed afterwards."""
+def _with_network(stages: KnownStages, stage: Callable[[Network], T]) -> T:
+    """Return what a stage makes with the f of a run, which is closed afterwards."""
     try:
         network = stages.network()
         stages.known_quality(network)
-        return rehearse(network)
+        return stage(network)
     finally:
         stages.run.close()
 

@@ -28,12 +28,16 @@ def files(*_: Any) -> list[tuple[dict[str, torch.Tensor], Any]]:
 
 def test_observations_stay_with_their_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsing, "draw_heaps", lambda *_, **__: ["a draw"])
-    monkeypatch.setattr(rehearsing, "candidates", lambda _: {name: {} for name in RIGHT})
     monkeypatch.setattr(rehearsing, "_files", files)
     rehearse = SimpleNamespace(rehearsals=2, pictures=20)
     settings = SimpleNamespace(rehearse=rehearse, count=SimpleNamespace(probe_groups="all"), seed=0)
     stage: Any = SimpleNamespace(
-        settings=settings, labels=None, pictures=SimpleNamespace(classes=()), way=None, progress=None
+        settings=settings,
+        labels=None,
+        pictures=SimpleNamespace(classes=()),
+        way=None,
+        progress=None,
+        candidates={name: {} for name in RIGHT},
     )
     found = rehearsing.rehearse(stage, kinds=2, pictures=4)
     for name, right in RIGHT.items():

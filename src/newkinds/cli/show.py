@@ -111,7 +111,7 @@ def _look_at(found: Discovery) -> list[str]:
 def show_rehearsal(found: Rehearsal) -> None:
     """Print how well hidden kinds were sorted, what was tried, and what that means."""
     if not found.rehearsed:
-        out.print(f"Nothing could be rehearsed: {found.why}.", markup=False)
+        out.print(found.in_words(), markup=False)
         return
     table = _table("kinds hidden", "pictures", "sorted right", "k-means on pixels", "chance")
     for one in found.rehearsed:

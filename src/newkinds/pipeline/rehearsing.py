@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from newkinds.rehearsal.outcome import (
     Tried,
     best_candidate,
     compare_candidates,
+    in_rehearsals,
     is_hopeless,
     why_hopeless,
 )
@@ -78,20 +80,36 @@ class Stage:
         assert self.pictures.labels is not None
         return self.pictures.labels
 
+    @cached_property
+    def candidates(self) -> dict[str, dict[str, Any]]:
+        """The settings to rehearse beside those that are set, by name: changes to what the user has not said."""
+        found: dict[str, dict[str, Any]] = {AS_SET: {}}
+        if self.settings.rehearse.choose == "off":
+            return found
+        own = self.settings.method
+        wanted = {name: dict(changes) for name, changes in METHODS[own].rivals(self.settings).items()}
+        others = {name for name, method in METHODS.items() if method.always_rehearsed} - {own}
+        wanted |= {name: {"method": name} for name in sorted(others)}
+        if self.way not in (None, "none"):
+            wanted["features as they are"] = {"transfer.kind": "none"}
+        return found | {
+            name: changes for name, changes in wanted.items() if not any(self.asked.said(key) for key in changes)
+        }
 
-def candidates(stage: Stage) -> dict[str, dict[str, Any]]:
-    """Return the settings to rehearse beside those that are set, by name: changes to what the user has not said."""
-    found: dict[str, dict[str, Any]] = {AS_SET: {}}
-    if stage.settings.rehearse.choose == "off":
-        return found
-    wanted = {name: dict(changes) for name, changes in METHODS[stage.settings.method].rivals(stage.settings).items()}
-    others = {name for name, method in METHODS.items() if method.always_rehearsed} - {stage.settings.method}
-    wanted |= {name: {"method": name} for name in sorted(others)}
-    if stage.way not in (None, "none"):
-        wanted["features as they are"] = {"transfer.kind": "none"}
-    return found | {
-        name: changes for name, changes in wanted.items() if not any(stage.asked.said(key) for key in changes)
-    }
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What every rehearsal depends on beside its own pictures: hashed once, as features may be many."""
+        left_out = {"kinds", "rehearse", "images"}
+        return {
+            "features": [pixel_digest(rows) for rows in self.rows.rows],
+            "labels": pixel_digest(self.labels),
+            "names": list(self.pictures.classes),
+            "way": self.way,
+            "candidates": self.candidates,
+            "settings": {k: v for k, v in self.settings.model_dump(mode="json").items() if k not in left_out},
+            "network": None if self.way is not None else digest(self.run.get(names.NETWORK)),
+            "code": [code_of_package(), np.__version__, torch.__version__],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +148,8 @@ class Rehearsal:
         if self.hopeless:
             return why_hopeless(self.rehearsed, self.chosen)
         shares = [one.trials[self.chosen].acc for one in self.rehearsed]
-        low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
         hidden = max(len(one.hidden) for one in self.rehearsed)
-        times = "one rehearsal" if len(shares) == 1 else f"{len(shares)} rehearsals"
-        return (
-            f"In {times} with {hidden} of your own kinds hidden, {low if low == high else f'{low} to {high}'} of "
-            + ("their pictures were sorted right.")
-        )
+        return f"{in_rehearsals(len(shares), hidden, min(shares), max(shares))} of their pictures were sorted right."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the observations as plain values."""
@@ -174,11 +187,11 @@ def rehearse(stage: Stage, *, kinds: int, pictures: int) -> Rehearsal:
     right: dict[str, list[Observed]] = {}
     pure: dict[str, list[Observed]] = {}
     for tensors, _ in found:
-        for number, candidate in enumerate(candidates(stage)):  # files sort the names of trials, not the numbers
+        for number, candidate in enumerate(stage.candidates):  # files sort the names of trials, not the numbers
             part = {name: tensors[f"{number}-{name}"].numpy() for name in ("signals", "right", "pure", "kinds")}
             right.setdefault(candidate, []).append(Observed(part["signals"], part["right"], part["kinds"]))
             pure.setdefault(candidate, []).append(Observed(part["signals"], part["pure"], part["kinds"]))
-    return Rehearsal(tuple(one for _, one in found), candidates(stage), right, pure)
+    return Rehearsal(tuple(one for _, one in found), stage.candidates, right, pure)
 
 
 def too_few(stage: Stage) -> str:
@@ -210,40 +223,29 @@ def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Te
                         f"rehearse.minutes = {stage.settings.rehearse.minutes:g}."
                     )
                     break
-                stage.run.put(name, _kept(stage, draw, len(draw.hidden)))
+                stage.run.put(name, _kept(stage, draw))
                 stage.run.sync()
             found.append(from_bytes(stage.run.get(name), str(stage.run.path / name)))
             bar.advance()
     return found
 
 
-def _kept(stage: Stage, draw: Draw, asked: int) -> bytes:
+def _kept(stage: Stage, draw: Draw) -> bytes:
     """Return what came of a rehearsal as a file, from the cache if an equal one was made before."""
-    left_out = {"kinds", "rehearse", "images"}
-    about = {
-        "features": [pixel_digest(rows) for rows in stage.rows.rows],
-        "labels": pixel_digest(stage.labels),
-        "names": list(stage.pictures.classes),
-        "items": pixel_digest(draw.items),
-        "asked": asked,
-        "way": stage.way,
-        "candidates": candidates(stage),
-        "settings": {k: v for k, v in stage.settings.model_dump(mode="json").items() if k not in left_out},
-        "network": None if stage.way is not None else digest(stage.run.get(names.NETWORK)),
-        "code": [code_of_package(), np.__version__, torch.__version__],
-    }
     cache = stage.cache if stage.accelerator.num_processes == 1 else Cache()  # several train together
-    return cache.value("rehearsal", about, lambda: _made(stage, draw, asked))
+    about = {**stage.about, "items": pixel_digest(draw.items)}
+    return cache.value("rehearsal", about, lambda: _made(stage, draw))
 
 
-def _made(stage: Stage, draw: Draw, asked: int) -> bytes:
+def _made(stage: Stage, draw: Draw) -> bytes:
     """Sort the pictures of a rehearsal with each candidate, and return what came of it as a file."""
     truth, hidden = stage.labels[draw.items], stage.pictures.select(draw.items)
+    asked = len(draw.hidden)
     tensors: dict[str, torch.Tensor] = {}
     trials: dict[str, Trial] = {}
     chance = 0.0
     transferred: dict[str, tuple[Features, Features]] = {}  # by the way of transfer
-    for number, (name, changes) in enumerate(candidates(stage).items()):
+    for number, (name, changes) in enumerate(stage.candidates.items()):
         settings = stage.settings.with_changes(changes)
         problem = _problem(stage, draw, hidden, settings, asked, transferred)
         labels = METHODS[settings.method].run(problem).assignment.labels

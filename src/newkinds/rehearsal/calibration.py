@@ -25,9 +25,7 @@ from newkinds.rehearsal.signals import NAMES
 
 EACH_KIND = 5.0  # observations that the pictures of a kind count as, at most
 STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
-FREEDOM = (
-    0.25  # of that for the intercept: how hard pictures are differs more between data sets than what gives it away
-)
+FREEDOM = 0.25  # of that for the intercept, which differs most between data sets
 BINS = 10  # of the reliability diagram
 LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
 EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near

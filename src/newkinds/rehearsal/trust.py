@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from newkinds.rehearsal.calibration import Calibration, Observed, beginning, calibration_error, reliability
+from newkinds.rehearsal.calibration import Bin, Observed, beginning, calibration_error, reliability
 from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
@@ -87,9 +87,10 @@ def judge(
     purity = beginning("pure").after(pure)(x)
     sizes = np.bincount(labels, minlength=kinds)
     shares = np.bincount(labels, purity, minlength=kinds) / np.maximum(sizes, 1)
-    acc, wide = float(probability.mean()), _half_width(right)
-    said = [calibration(one.x) for calibration, one in zip(_by_the_others(right), right, strict=True)]
-    nmi, bins = None, reliability(np.zeros(0), np.zeros(0, dtype=np.bool_))
+    said = _by_the_others(right)
+    acc, wide = float(probability.mean()), _half_width(said, right)
+    nmi: float | None = None
+    bins: tuple[Bin, ...] = ()
     if right:
         far = acc - float(np.mean([one.acc for one in trials]))
         nmi = float(np.clip(np.mean([one.nmi for one in trials]) + BY_ACC * far, 0, 1))
@@ -111,17 +112,17 @@ def judge(
     return trust, probability
 
 
-def _by_the_others(observed: Sequence[Observed]) -> list[Calibration]:
-    """Return for each rehearsal the calibration that the others teach."""
-    return [beginning("right").after([*observed[:i], *observed[i + 1 :]]) for i in range(len(observed))]
+def _by_the_others(observed: Sequence[Observed]) -> list[NDArray[np.float64]]:
+    """Return how probably the pictures of each rehearsal are right, by what the others teach."""
+    return [beginning("right").after([*observed[:i], *observed[i + 1 :]])(one.x) for i, one in enumerate(observed)]
 
 
-def _half_width(observed: Sequence[Observed]) -> float:
+def _half_width(said: Sequence[NDArray[np.float64]], observed: Sequence[Observed]) -> float:
     """Return the half-width of the range of ACC: from how well each rehearsal is foretold by the others.
 
-    With few of them, it is rather how well other data sets were foretold.
+    With few of them, it is rather how well other data sets were foretold. said: by the others, of each.
     """
-    missed = [c(one.x).mean() - one.yes.mean() for c, one in zip(_by_the_others(observed), observed, strict=True)]
+    missed = [p.mean() - one.yes.mean() for p, one in zip(said, observed, strict=True)]
     freedom = len(missed) + USUAL_WEIGHT
     usual = USUAL_ERROR if observed else UNREHEARSED * USUAL_ERROR
     variance = (np.square(missed).sum() + USUAL_WEIGHT * usual**2) / freedom
