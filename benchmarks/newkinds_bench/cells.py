@@ -120,8 +120,7 @@ def settings_of(cell: Cell) -> CoreSettings:
     if cell.preset == OURS:
         profile = "auto" if setup.profile == "photos" else setup.profile  # f may be trained here all the same
         changes = {"profile": profile, **setup.own, **setup.own_of.get(method, {}), **changes}
-    if method != "count":
-        changes["method"] = method
+    changes |= {"count.estimator": "paper"} if method == "count" else {"method": method}
     if cell.network is not None:
         changes["network"] = cell.network
     return combine(None, changes, None if cell.preset == OURS else find_preset(f"{cell.setup}-{cell.preset}"))

@@ -48,7 +48,7 @@ def test_too_few_known_kinds_are_counted_by_the_paper_s_algorithm(tmp_path: Path
     known, heap = embeddings(6, 14, seed=0), embeddings(4, 14, seed=1)[0]
     settings = {**QUICK, "count": {**QUICK["count"], "splits": 2, "restarts": 2, "max_kinds": 8}}
     counted = nk.count(known, heap, out=tmp_path / "run", settings=settings)
-    assert counted["estimator"] == "probes"
+    assert counted["estimator"] == "paper"
     assert any("6 known kinds are too few to hide some and rehearse" in remark for remark in counted["remarks"])
 
 

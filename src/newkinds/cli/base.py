@@ -69,6 +69,10 @@ Choose = Annotated[
     str | None,
     typer.Option("--choose", help="auto: take other settings where rehearsals say they are clearly better; or off."),
 ]
+Estimator = Annotated[
+    str | None,
+    typer.Option("--estimator", help="How the number of new kinds is estimated: rehearsed, paper or labelled."),
+]
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),

@@ -37,6 +37,7 @@ from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.rehearsal.calibration import carried_over
+from newkinds.rehearsal.likeness import far_in_words, likeness
 from newkinds.rehearsal.outcome import AS_SET, choice_in_words, why_hopeless
 from newkinds.rehearsal.signals import signals
 from newkinds.rehearsal.trust import judge
@@ -134,11 +135,11 @@ class Pipeline(KnownStages):
             assert self.known.labels is not None
             known, labels = self.views(network, "known", self.known), self.known.labels
             heap = self.views(network, "unsorted", self.unsorted).of(some)
-            found = []
+            way, found = self.transfer(network).chosen, []
             for hidden in hidden_draws(len(self.known.classes), self.settings.count.rehearsals, self.settings.seed):
                 out = np.isin(labels, hidden)
-                taught = np.flatnonzero(~out)
-                transfer = from_writer(partial(known.of(taught).learn, labels[taught], self.settings, self.cache))
+                learn = partial(known.learn_without, labels, hidden, way, self.settings, self.cache)
+                transfer = from_writer(learn)
                 mine = known.of(np.flatnonzero(out)).transferred(transfer)
                 found.append(CountRehearsal(mine, labels[out], heap.transferred(transfer), whole))
             return found
@@ -236,7 +237,7 @@ class Pipeline(KnownStages):
         if empty:
             self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
-        answer = self._judged(found.assignment, problem.features, rehearsal)
+        answer = self._judged(found.assignment, problem.features, rehearsal, self._beside(network, problem))
         if model:
             self._put_models(found, answer, last, settings)
         if found.choice is not None:
@@ -246,11 +247,27 @@ class Pipeline(KnownStages):
         self.run.sync()
         checkpoints.clear()
 
-    def _judged(self, found: Assignment, features: NDArray[np.float32], rehearsal: Rehearsal) -> Assignment:
+    def _beside(self, network: Network, problem: Problem) -> NDArray[np.float32] | None:
+        """Return the features of known pictures that f has not learnt from, beside which the heap may be far away."""
+        if problem.known.is_embedding:
+            return problem.known.pixels.astype(np.float32, copy=False)
+        if self.transfers or not self.rehearses or not (unseen := self._unseen()).classes:
+            return None
+        return self.features(network, "probes", unseen)
+
+    def _judged(
+        self,
+        found: Assignment,
+        features: NDArray[np.float32],
+        rehearsal: Rehearsal,
+        known: NDArray[np.float32] | None,
+    ) -> Assignment:
         """Return the answer with calibrated probabilities, and keep what to expect of it and what the method said."""
         if not self.settings.rehearse.rehearsals:
             return found
         chosen, labels = rehearsal.chosen, found.labels
+        rehearsed = [one.likeness for one in rehearsal.rehearsed if one.likeness is not None]
+        far = "" if known is None else far_in_words(likeness(features, known, seed=self.settings.seed), rehearsed)
         trust, probability = judge(
             signals(labels, features, seed=self.settings.seed),
             labels,
@@ -260,6 +277,7 @@ class Pipeline(KnownStages):
             [one.trials[chosen] for one in rehearsal.rehearsed],
             hidden=max((len(one.hidden) for one in rehearsal.rehearsed), default=0),
             why=rehearsal.why,
+            remarks=[far] if far else [],
         )
         self.run.put_json(names.TRUST, trust.to_dict())
         self.run.put_array(names.UNCALIBRATED, found.probabilities)

@@ -1,9 +1,9 @@
 """What a probability means: how often pictures that were sorted as surely as this one were right, in rehearsals.
 
-A logistic regression from what can be seen of a picture (`signals`) to whether it is right. It begins from what was
-found on other data sets, and rehearsals move it: with many hidden kinds they decide, with few it stays nearer to where
-it began, and with none it is there. Pictures of one kind are right or wrong together, so a kind counts as a few
-observations, however many pictures it has.
+A logistic regression from what can be seen of a picture (`signals`), and of the heap as a whole, to whether it is
+right. It begins from what was found on other data sets, and rehearsals move it: with many hidden kinds they decide,
+with few it stays nearer to where it began, and with none it is there. Pictures of one kind are right or wrong together,
+so a kind counts as a few observations, however many pictures it has.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch import Tensor
 from newkinds.rehearsal.signals import NAMES
 
 EACH_KIND = 5.0  # observations that the pictures of a kind count as, at most
-STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
-FREEDOM = 0.25  # of that for the intercept, which differs most between data sets
+STRENGTH = 100.0  # observations that the beginning counts as, for each coefficient
+OF_HEAP = NAMES.index("stability")  # the signal whose mean over all pictures tells how hard a heap is
 BINS = 10  # of the reliability diagram
 LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
 EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
@@ -33,7 +33,7 @@ EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Pictures that were sorted and whose truth is known. x: signals, float64 (n, 6). yes: bool (n,). kinds: (n,)."""
+    """The pictures of a heap whose truth is known. x: signals, float64 (n, 6). yes: bool (n,). kinds: (n,)."""
 
     x: NDArray[np.float64]
     yes: NDArray[np.bool_]
@@ -49,14 +49,17 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A logistic regression. centre, scale: float64 (6,), of the signals. coefficients: (7,), the intercept first."""
+    """A logistic regression. centre, scale: float64 (7,), of the signals and of the mean of one over the heap.
+
+    coefficients: float64 (8,), the intercept first.
+    """
 
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
     coefficients: NDArray[np.float64]
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each picture with these signals (N, 6), float64 (N,)."""
+        """Return the probability of each picture of a heap with these signals (N, 6), float64 (N,)."""
         found: NDArray[np.float64] = np.clip(expit(self._design(x) @ self.coefficients), LEAST, MOST)
         return found
 
@@ -67,11 +70,11 @@ class Calibration:
         x = np.concatenate([self._design(one.x) for one in observed])
         yes = np.concatenate([one.yes for one in observed]).astype(np.float64)
         weights = np.concatenate([one.weights for one in observed])
-        held = strength * np.array([FREEDOM, *np.ones(len(NAMES))])
+        held = np.full(len(self.coefficients), strength)
         return Calibration(self.centre, self.scale, _newton(x, yes, weights, self.coefficients, held))
 
     def _design(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.concatenate([np.ones((len(x), 1)), (x - self.centre) / self.scale], axis=1)
+        return np.concatenate([np.ones((len(x), 1)), (with_heap(x) - self.centre) / self.scale], axis=1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name."""
@@ -81,6 +84,11 @@ class Calibration:
     def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
         """Take back what `to_dict` gave."""
         return cls(**{name: np.array(values[name], dtype=np.float64) for name in ("centre", "scale", "coefficients")})
+
+
+def with_heap(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the signals of a heap's pictures (N, 6) with what is the same for all of them, float64 (N, 7)."""
+    return np.concatenate([x, np.full((len(x), 1), x[:, OF_HEAP].mean() if len(x) else 0.0)], axis=1)
 
 
 def _newton(
@@ -137,16 +145,25 @@ def carried_over(
 def of_other_pictures(p: Tensor, table: Tensor) -> Tensor:
     """Return probabilities (N, K) of pictures of which the method says p (N, K), by what `carried_over` returned.
 
-    In torch, so that an exported network does the same. The rest is divided as `Assignment.with_own` does it.
+    In torch, so that an exported network does the same.
     """
     said, label = p.max(dim=1, keepdim=True)
     line = table[label[:, 0]]
     offset, slope = line[:, :1], line[:, 1:]
     right = torch.sigmoid(offset + slope * torch.logit(said, eps=EXTREME)).clamp(LEAST, MOST)
-    own = torch.arange(p.shape[1], device=p.device) == label
-    others = torch.where(own, torch.zeros_like(p), p)
-    others = others * (1 - right) / others.sum(dim=1, keepdim=True).clamp_min(1e-30)
-    return torch.where(own, right, torch.minimum(others, 0.999 * right))
+    return with_own(p, label, right)
+
+
+def with_own(p: Tensor, label: Tensor, own: Tensor) -> Tensor:
+    """Return probabilities (N, K) in which each picture's kind, label int64 (N, 1), has the probability own (N, 1).
+
+    What remains is divided among the other kinds as p (N, K) divides it. None of them gets more than the own one: what
+    is left over may be of no kind here.
+    """
+    mine = torch.arange(p.shape[1], device=p.device) == label
+    others = torch.where(mine, torch.zeros_like(p), p)
+    others = others * (1 - own) / others.sum(dim=1, keepdim=True).clamp_min(1e-30)
+    return torch.where(mine, own, torch.minimum(others, 0.999 * own))
 
 
 def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:
