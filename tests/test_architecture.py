@@ -27,7 +27,10 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS = (
     "version.py",
     "errors.py",
+    "environment.py",
+    "plotting.py",
     "files.py",
+    "stopping.py",
     "cells.py",
     "memory.py",
     "distances.py",

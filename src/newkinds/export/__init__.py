@@ -13,6 +13,7 @@ from newkinds.export.network import onnx_bytes
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
 from newkinds.images import Source
+from newkinds.memory import explained
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder
 from newkinds.runs.pictures import is_remembered
@@ -21,6 +22,7 @@ from newkinds.runs.results import read_assignment
 FORMATS = ("folders", "csv", "jsonl", "onnx")
 
 
+@explained("export")
 def export(
     run: str | Path,
     to: str,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from newkinds.configure import make_settings
-from newkinds.errors import RunError, UsageError
+from newkinds.environment import number_from
+from newkinds.errors import NewkindsError, RunError, UsageError, told
 from newkinds.files import (
     digest,
     file_digest,
@@ -202,7 +203,7 @@ class RunFolder:
             folder,
             run=digest(sealed({key: self._about.get(key) for key in ("data", "settings")})),
             log=self._log if "log" in self._about else None,
-            seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")),
+            seconds=number_from(CHECKPOINT_SECONDS, 10.0, of="seconds"),
             progress=self.progress,
         )
 
@@ -278,7 +279,8 @@ class RunFolder:
 
     def get_json(self, name: str) -> Any:
         """Return an output that is JSON."""
-        return json.loads(self.get(name))
+        with self.understood(name):
+            return json.loads(self.get(name))
 
     def put_array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array as .npy."""
@@ -288,14 +290,33 @@ class RunFolder:
 
     def get_array(self, name: str) -> NDArray[Any]:
         """Return an array that was written as .npy."""
-        return _array(self.get(name))
+        with self.understood(name):
+            return _array(self.get(name))
 
     def find_array(self, name: str) -> NDArray[Any] | None:
         """Return such an array if it is there, intact: memory-mapped, what is written to it does not reach the file."""
         if not self.has(name):
             return None
-        array: NDArray[Any] = np.asarray(np.load(self._file(name), mmap_mode="c", allow_pickle=False))
+        with self.understood(name):
+            array: NDArray[Any] = np.asarray(np.load(self._file(name), mmap_mode="c", allow_pickle=False))
         return array
+
+    @contextmanager
+    def understood(self, name: str) -> Iterator[None]:
+        """Turn what reading an output may raise into a DamagedError: its hash is right, but it makes no sense.
+
+        Nothing that newkinds wrote is so; a run folder may come from somebody else.
+        """
+        try:
+            yield
+        except NewkindsError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, EOFError) as error:
+            raise DamagedError(
+                f"{self._file(name)} does not say what it should ({told(error)}).",
+                hint="Take the run folder as it was made, or run the same `newkinds discover` with another --out.",
+                name=name,
+            ) from error
 
     def log(self, record: Record) -> None:
         """Append a line to log.jsonl; with several processes, only the writer does."""
