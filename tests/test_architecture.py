@@ -51,6 +51,7 @@ ROOMS = (
     "start.py",
     "rehearsal/",
     "assignment.py",
+    "corrections/",
     "methods/",
     "configure.py",
     "presets/",
