@@ -65,7 +65,7 @@ ROOMS = (
     "export/",
     "opening.py",
     "api.py",
-    "compare.py",
+    "compare/",
     "demo.py",
     "listing.py",
     "__init__.py",
