@@ -193,6 +193,7 @@ NAMED = {
     ("newkinds.clustering", "kmeans"): "the function, in __all__",
     ("newkinds.pipeline.scoring", "kmeans"): "the key of the baseline in scores.json",
     ("newkinds.runs.results", "kmeans"): "the same",
+    ("newkinds.runs.forms", "kmeans"): "the same",
 }
 IMPORTED = {
     ("newkinds.presets", "newkinds.methods.dtc"): "the variants, which have settings of their own",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
@@ -262,13 +263,21 @@ def _names(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> tuple[st
     if "names" not in arrays:
         return _numbers(n)
     names = arrays["names"]
-    if names.dtype.kind != "U" or names.shape != (n,):
+    if names.dtype.kind != "U" or names.shape != (n,) or not _is_text(names):
         raise origin.error(f"has `names` of type {names.dtype} and shape {names.shape}; {n} strings are needed.")
     counts = Counter(names.tolist())
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise origin.error(f"has {len(twice)} name(s) more than once in `names`, such as {twice[0]!r}.")
     return tuple(names.tolist())
+
+
+def _is_text(array: NDArray[Any]) -> bool:
+    """Return whether an array holds no strings, or strings of characters that exist: numpy reads others, too."""
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
+        return True
+    native = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("=")))
+    return bool((native.view(np.uint32) <= sys.maxunicode).all())
 
 
 def _numbers(n: int) -> tuple[str, ...]:
@@ -297,7 +306,7 @@ def _labels(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> NDArray
         has = f"; it has {_listed(arrays)}" if arrays else ""
         raise origin.error(f"needs the array `labels`, the kind of each picture{has}.")
     labels = arrays["labels"]
-    if labels.dtype.kind not in "iuU" or labels.shape != (n,):
+    if labels.dtype.kind not in "iuU" or labels.shape != (n,) or not _is_text(labels):
         what = f"has `labels` of type {labels.dtype} and shape {labels.shape}; {n} integers or strings are needed."
         raise origin.error(what)
     if labels.dtype.kind == "i" and labels.min() < 0:

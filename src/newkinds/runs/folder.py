@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from newkinds.files import (
 )
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
-from newkinds.runs import claim, names
+from newkinds.runs import claim, forms, names
 from newkinds.runs.about import LAYOUT, read_about, set_sources, source_of
 from newkinds.runs.checkpoints import DiskCheckpoints
 from newkinds.runs.claim import flat, make_folder
@@ -311,7 +311,9 @@ class RunFolder:
     def get_json(self, name: str) -> Any:
         """Return an output that is JSON."""
         with self.understood(name):
-            return json.loads(self.get(name))
+            value = json.loads(self.get(name))
+            forms.check(name, value)
+            return value
 
     def put_array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array as .npy."""
@@ -322,15 +324,14 @@ class RunFolder:
     def get_array(self, name: str) -> NDArray[Any]:
         """Return an array that was written as .npy."""
         with self.understood(name):
-            return _array(self.get(name))
+            return _array(io.BytesIO(self.get(name)))
 
     def find_array(self, name: str) -> NDArray[Any] | None:
         """Return such an array if it is there, intact: memory-mapped, what is written to it does not reach the file."""
         if not self.has(name):
             return None
         with self.understood(name):
-            array: NDArray[Any] = np.asarray(np.load(self._file(name), mmap_mode="c", allow_pickle=False))
-        return array
+            return np.asarray(_array(self._file(name), mmap_mode="c"))
 
     @contextmanager
     def understood(self, name: str) -> Iterator[None]:
@@ -342,7 +343,7 @@ class RunFolder:
             yield
         except NewkindsError:
             raise
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, EOFError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise DamagedError(
                 f"{self._file(name)} does not say what it should ({told(error)}).",
                 hint="Take the run folder as it was made, or run the same `newkinds discover` with another --out.",
@@ -464,6 +465,16 @@ class RunFolder:
             self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
 
 
-def _array(data: bytes) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+def _array(file: io.BytesIO | Path, mmap_mode: Literal["c"] | None = None) -> NDArray[Any]:
+    """Return the array of a file in the .npy format, of finite numbers; raise a ValueError if it is not that."""
+    try:
+        array = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # on broken bytes, numpy may raise anything
+        raise ValueError(told(error)) from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise ValueError("it is no array of numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("its numbers are not all finite")
     return array

@@ -37,14 +37,7 @@ def read_assignment(run: RunFolder) -> Assignment:
     with run.understood(names.ASSIGNMENT):
         about = run.get_json(names.ASSIGNMENT)
         source = {**about["source"], "version": run.version}
-        return Assignment(paths, tuple(map(_text, about["columns"])), probabilities, source)
-
-
-def _text(value: Any) -> str:
-    """Return a value that is a text, or raise a TypeError."""
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.60} is no text")
-    return value
+        return Assignment(paths, tuple(about["columns"]), probabilities, source)
 
 
 def method_of(run: RunFolder) -> str:
@@ -60,7 +53,7 @@ def read_scores(run: RunFolder) -> tuple[Scores, Scores, tuple[str, ...]] | None
         return None
     with run.understood(names.SCORES):
         kept = run.get_json(names.SCORES)
-        truth = tuple(map(_text, kept["truth"]))
+        truth = tuple(kept["truth"])
         found, baseline = (Scores.from_dict(kept[key], len(truth)) for key in ("discovered", "kmeans"))
         return found, baseline, truth
 
