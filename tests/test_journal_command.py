@@ -301,6 +301,27 @@ def test_what_is_no_export_of_label_studio_is_refused(run: Path, text: str) -> N
     assert not (run / "journal.jsonl").exists()
 
 
+# Scores
+
+
+def test_the_machine_is_scored_by_what_was_confirmed(run: Path) -> None:
+    with pytest.raises(UsageError, match="Nobody has confirmed any picture") as caught:
+        nk.evaluate(run, "journal", progress=QUIET)
+    assert caught.value.hint
+    by_folders, _ = nk.evaluate(run, "folders", progress=QUIET)
+    nk.journal(run, say={"do": "batch", "actions": truth_says(run)}, progress=QUIET)
+    by_people, _ = nk.evaluate(run, "journal", progress=QUIET)  # they said the truth of all pictures
+    assert by_people == by_folders
+    loaded = nk.load(run)
+    assert loaded.scores == by_people  # and not the corrected answer by itself
+    nk.journal(run, undo=True, progress=QUIET)
+    first = next(iter(table(run)))
+    nk.journal(run, say={"do": "move", "pictures": [first], "to": "none"}, progress=QUIET)
+    few, _ = nk.evaluate(run, "journal", progress=QUIET)
+    assert few.n == 1
+    assert few.acc is None
+
+
 # Prediction
 
 

@@ -23,7 +23,7 @@ from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal
-from newkinds.pipeline.scoring import score_run
+from newkinds.pipeline.scoring import score_machine, score_run
 from newkinds.predict import predict_images as predict_in
 from newkinds.presets import combine, preset_for
 from newkinds.progress import Progress, automatic
@@ -300,13 +300,16 @@ def evaluate(
 
     Args:
         run: the run folder.
+        truth: as in `discover`; or "journal": what people confirmed, against which the machine's own answer is scored.
         images: the run's unsorted pictures, where they have moved (which is remembered) or were given in memory.
-        truth, data, progress: as in `discover`.
+        data, progress: as in `discover`.
 
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
     with RunFolder.open(Path(run), writing=True) as folder:
+        if str(truth) == "journal":
+            return score_machine(folder)
         say = automatic(progress)
         return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 

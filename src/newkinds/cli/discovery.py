@@ -275,7 +275,10 @@ def predict(
 @app.command()
 def evaluate(
     run: Run,
-    truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    truth: Annotated[
+        str,
+        typer.Option(help="A CSV with path,kind; 'folders'; or 'journal': the machine's answer by what was confirmed."),
+    ],
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,

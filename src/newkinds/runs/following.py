@@ -19,6 +19,8 @@ from newkinds.runs.folder import RunFolder
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import read_assignment, read_scores, read_trust
 
+OF_MACHINE = "of_machine"  # in scores.json: they are the machine's, against what people said
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -84,7 +86,7 @@ def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
 def read_current_scores(run: RunFolder, answer: Answer) -> tuple[Scores, Scores, tuple[str, ...]] | None:
     """Return the scores of the answer as it is now, those of k-means, and the truth, if the run was scored."""
     kept = read_scores(run)
-    if kept is None or not answer.is_corrected:
+    if kept is None or not answer.is_corrected or run.get_json(names.SCORES).get(OF_MACHINE):
         return kept
     _, baseline, truth = kept
     return score(answer.assignment.labels, truth), baseline, truth
