@@ -61,6 +61,7 @@ def discover(
     rehearsals: int | None = None,
     choose: str | None = None,
     anyway: bool = False,
+    again: bool = False,
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
@@ -95,6 +96,8 @@ def discover(
         rehearsals: how many times known kinds are hidden and sorted, to say how far to trust the result; default 5.
         choose: "auto" takes other settings where rehearsals say that they are clearly better, "off" does not.
         anyway: whether to sort even where rehearsals say that it would not work.
+        again: whether to sort the pictures of a finished run anew by what people said since: what they said stays, and
+            the other pictures go by it.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
             network named.
@@ -128,7 +131,7 @@ def discover(
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
-    return pipeline.result(page=page, model=model, anyway=anyway)
+    return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
 def pretrain(

@@ -84,6 +84,9 @@ def discover(
     rehearsals: Rehearsals = None,
     choose: Choose = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Sort a finished run anew by what people said since (newkinds journal).")
+    ] = False,
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
@@ -115,6 +118,7 @@ def discover(
         offline=offline,
         cache=cache,
         anyway=anyway,
+        again=again,
         progress=progress_for(quiet),
     )
     show_discovery(found)
