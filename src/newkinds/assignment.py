@@ -20,7 +20,8 @@ from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
 from newkinds.files import write_atomic
 
-Sort = Literal["new", "known"]
+Sort = Literal["new", "known", "none"]
+NONE = "none"  # the column of pictures that are of none of the kinds
 HEADER = ("path", "kind", "probability", "runner_up")
 _SHOWN = 10  # rows of a notebook's table
 
@@ -36,10 +37,12 @@ def known_kind(name: str) -> str:
 
 
 def sort_of(column: str) -> Sort:
-    """Return whether a column is of a known or of a new kind."""
+    """Return whether a column is of a new kind, of a known one, or of none."""
+    if column == NONE:
+        return "none"
     sort, colon, _ = column.partition(":")
     if sort not in ("new", "known") or not colon:
-        raise DataError(f"The column {column!r} is neither 'new:NUMBER' nor 'known:NAME'.")
+        raise DataError(f"The column {column!r} is neither 'new:NUMBER' nor 'known:NAME' nor 'none'.")
     return sort  # type: ignore[return-value]
 
 
@@ -47,7 +50,7 @@ def sort_of(column: str) -> Sort:
 class Assignment:
     """N pictures and C kinds.
 
-    names: of the pictures, in the order of the rows. columns: the kinds, each "new:NUMBER" or "known:NAME".
+    names: of the pictures, in the order of the rows. columns: the kinds, each "new:NUMBER", "known:NAME" or "none".
     probabilities: p(k|i), float32 (N, C), in [0, 1]. source: where it came from, such as method, seed, version, run.
     """
 
@@ -157,7 +160,9 @@ class Assignment:
         """Return how many pictures are in how many kinds, in a few words."""
         used = [sort_of(column) for column, size in zip(self.columns, self.sizes, strict=True) if size]
         counts = [f"{used.count(sort)} {sort}" for sort in ("new", "known") if sort in used]
-        return f"{len(self)} pictures in {' and '.join(counts) or 'no'} kinds"
+        left = int(self.sizes[self.columns.index(NONE)]) if NONE in self.columns else 0
+        without = f", {left} of them in none" if left else ""
+        return f"{len(self)} pictures in {' and '.join(counts) or 'no'} kinds{without}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"

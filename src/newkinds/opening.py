@@ -17,7 +17,7 @@ from newkinds.pipeline.backbone import largest_side, open_pretrained
 from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.stages import Pipeline
 from newkinds.progress import Progress
-from newkinds.runs import RunFolder
+from newkinds.runs.claim import check_writable
 from newkinds.settings import CoreSettings
 
 
@@ -37,7 +37,7 @@ def open_pipeline(
 ) -> Pipeline:
     """Open the pictures of a discovery, choose its network and make or continue its run; arguments as in `discover`."""
     check_out(Path(out), known, unsorted)
-    RunFolder.check_writable(Path(out))  # before minutes of decoding
+    check_writable(Path(out))  # before minutes of decoding
     check_places(known, unsorted)
     kept = open_cache(progress) if cache else Cache()
     file = None if weights is None else Path(weights)
@@ -95,7 +95,7 @@ def open_known(
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
     check_out(Path(out), source)
-    RunFolder.check_writable(Path(out))
+    check_writable(Path(out))
     shape = _shape(settings, foreign, say)
     images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
     say.say(f"{_summary(images)} of {len(images.classes)} kinds")

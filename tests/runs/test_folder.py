@@ -21,7 +21,9 @@ from newkinds.errors import RunError, UsageError
 from newkinds.files import digest, sealed, unsealed
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.folder import CHECKPOINT_SECONDS, LAYOUT, flat
+from newkinds.runs.about import LAYOUT
+from newkinds.runs.claim import flat
+from newkinds.runs.folder import CHECKPOINT_SECONDS
 from newkinds.settings.files import read_toml
 from newkinds.version import __version__
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +49,23 @@ def _check_form(about: dict[str, Any]) -> None:
         raise TypeError("texts are needed")
     if not all(map(is_mark, about.get("log", {}).values())):
         raise TypeError("marks are needed")
+
+
+def set_sources(about: dict[str, Any], sources: Mapping[str, str]) -> None:
+    """Record where pictures are, and the folder that relative paths among that start at."""
+    about["sources"] = dict(sources)
+    about.pop("where", None)
+    if any(not os.path.isabs(source) and os.path.exists(source) for source in sources.values()):
+        about["where"] = os.getcwd()
+
+
+def source_of(about: Mapping[str, Any], which: str, path: Path) -> str:
+    """Return where the "known" or "unsorted" pictures of the run at `path` are, or raise a RunError."""
+    if which not in about["sources"]:
+        raise RunError(
+            f"The run in {path} has no {which} pictures.",
+            hint="Give a folder that `newkinds discover` made: others make f or rehearse, and sort nothing.",
+        )
+    found: str = about["sources"][which]
+    place = os.path.join(about.get("where", ""), found)
+    return place if os.path.exists(place) else found

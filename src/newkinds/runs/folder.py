@@ -19,7 +19,6 @@ from newkinds.errors import RunError, UsageError
 from newkinds.files import (
     digest,
     file_digest,
-    is_temporary,
     opened_folder,
     remove_leftovers,
     sealed,
@@ -27,9 +26,10 @@ from newkinds.files import (
 )
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
-from newkinds.runs import names
-from newkinds.runs.about import LAYOUT, read_about
+from newkinds.runs import claim, names
+from newkinds.runs.about import LAYOUT, read_about, set_sources, source_of
 from newkinds.runs.checkpoints import DiskCheckpoints
+from newkinds.runs.claim import flat, make_folder
 from newkinds.runs.lock import PATIENCE, FolderLock
 from newkinds.runs.log import RunLog
 from newkinds.runs.outputs import Ledger, stage_of
@@ -96,15 +96,14 @@ class RunFolder:
         return run
 
     def _start(self, settings: CoreSettings, data: Mapping[str, Any], sources: Mapping[str, str]) -> None:
-        self._make()
-        self._check_ours()
+        make_folder(self.path)
         self._lock = FolderLock(self.path)
         try:
             if self._file(names.ABOUT).exists():
                 self._about = self._read_about()
                 self._mend_settings(settings)
                 self._check_same(settings, data)
-                self._set_sources(sources)
+                set_sources(self._about, sources)
                 remove_leftovers(self.path)
                 self._mend()
             else:
@@ -120,7 +119,7 @@ class RunFolder:
                     "log": {},
                 }
                 self._about["data"] = dict(data)
-                self._set_sources(sources)
+                set_sources(self._about, sources)
             self._write_about()
         except BaseException:
             self.close()  # so that the same process can try again
@@ -131,17 +130,6 @@ class RunFolder:
         wait_for_all()
         if not is_writer():
             self._about = self._read_about()
-
-    @staticmethod
-    def check_writable(path: Path) -> None:
-        """Raise an error if a run folder cannot be made at `path`; make nothing."""
-        ancestor = path
-        while not ancestor.exists() and ancestor != ancestor.parent:
-            ancestor = ancestor.parent
-        if not ancestor.is_dir():
-            raise _unwritable(path, f"{ancestor} is not a folder")
-        if not os.access(ancestor, os.W_OK | os.X_OK):
-            raise _unwritable(path, f"permission denied for {ancestor}")
 
     @classmethod
     def open(cls, path: Path, *, writing: bool = False) -> RunFolder:
@@ -187,14 +175,7 @@ class RunFolder:
 
     def source(self, which: str) -> str:
         """Return where the "known" or "unsorted" pictures are: relative to where the run was started, if they are."""
-        if which not in self.sources:
-            raise RunError(
-                f"The run in {self.path} has no {which} pictures.",
-                hint="Give a folder that `newkinds discover` made: others make f or rehearse, and sort nothing.",
-            )
-        found = self.sources[which]
-        place = os.path.join(self._about.get("where", ""), found)
-        return place if os.path.exists(place) else found
+        return source_of(self._about, which, self.path)
 
     def remember(self, which: str, source: str) -> None:
         """Record where pictures have moved to; only what is open for writing can."""
@@ -337,23 +318,6 @@ class RunFolder:
     def _file(self, name: str) -> Path:
         return self.path / name
 
-    def _make(self) -> None:
-        self.check_writable(self.path)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(self.path, error.strerror or str(error)) from None
-
-    def _check_ours(self) -> None:
-        """Refuse a folder that is not a run folder, before anything in it is touched."""
-        there = {entry.name for entry in self.path.iterdir()}
-        begun = {names.LOCK, names.SETTINGS, *filter(is_temporary, there)}
-        # A run takes its lock first: a settings.toml alone is the user's own file.
-        if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
-            raise RunError(
-                f"{self.path} is not empty and is not a run folder.", hint="Choose another folder with --out."
-            )
-
     def _is_intact(self, name: str, expected: str) -> bool:
         file = self._file(name)
         return file.is_file() and file_digest(file) == expected
@@ -378,13 +342,6 @@ class RunFolder:
         if found is not None and is_writer():
             self._write_about()
         return found
-
-    def _set_sources(self, sources: Mapping[str, str]) -> None:
-        """Record where pictures are, and the folder that relative paths among that start at."""
-        self._about["sources"] = dict(sources)
-        self._about.pop("where", None)
-        if any(not os.path.isabs(source) and os.path.exists(source) for source in sources.values()):
-            self._about["where"] = os.getcwd()
 
     def _mend_settings(self, settings: CoreSettings) -> None:
         """Write settings.toml again if it is damaged and those that are asked for now are those of the run."""
@@ -445,19 +402,8 @@ class RunFolder:
 
     def _check_same(self, settings: CoreSettings, data: Mapping[str, Any]) -> None:
         """Refuse to continue if settings or data are not those of the run."""
-        theirs, ours = flat(self.settings.model_dump(mode="json")), flat(settings.model_dump(mode="json"))
-        theirs |= flat({"data": self._about["data"]})
-        ours |= flat({"data": dict(data)})
-        differing = [
-            f"{key} ({theirs.get(key)!r} there, {ours.get(key)!r} now)"
-            for key in sorted(theirs | ours)
-            if theirs.get(key) != ours.get(key)
-        ]
-        if differing:
-            raise UsageError(
-                f"{self.path} holds a run made with other data or settings: {', '.join(differing)}.",
-                hint="Choose another folder with --out, or ask for the same as before.",
-            )
+        theirs = {**self.settings.model_dump(mode="json"), "data": self._about["data"]}
+        claim.check_same(self.path, theirs, {**settings.model_dump(mode="json"), "data": dict(data)})
         if self.version != __version__:
             self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
 
@@ -465,18 +411,3 @@ class RunFolder:
 def _array(data: bytes) -> NDArray[Any]:
     array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
     return array
-
-
-def _unwritable(path: Path, why: str) -> RunError:
-    return RunError(f"The run folder {path} cannot be written: {why}.", hint="Choose another with --out.")
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested values under dotted keys."""
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = value
-    return result

@@ -6,6 +6,8 @@ ABOUT = "run.json"  # the data and the outputs of the run, each output with its 
 SETTINGS = "settings.toml"
 LOG = "log.jsonl"
 LOCK = ".lock"
+JOURNAL = "journal.jsonl"  # what people said about the answer, only appended to; no command remakes or deletes it
+JOURNAL_ASIDE = "journal-aside.jsonl"  # lines of it that were torn or broken
 CHECKPOINTS = "checkpoint"  # a folder, empty when the run is finished
 
 NETWORK = "network.safetensors"  # f before it met the unsorted pictures
