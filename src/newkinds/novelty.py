@@ -7,8 +7,9 @@ since pictures of one kind are new or known together.
 
 What those numbers mean is learnt where the truth is known: known kinds that are hidden are what new kinds look like,
 and labelled pictures that are held out are what known ones look like. A logistic regression begins from what was found
-on other data sets. It is learnt as if half of the pictures were new; the share of the heap is then estimated from the
-heap itself, by expectation maximisation over the prior (Saerens et al. 2002), and the probabilities follow it.
+on other data sets. It is learnt as if half of the pictures were new. The share of the heap is then estimated by an
+adjusted count: from the mean of the regression over the heap, and its means over known and over new pictures in
+rehearsals. The probabilities follow that share.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ ALONE = 0.25  # of that for heaps of one sort
 STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
 USUAL_ERROR = 0.1  # of the share of known pictures, on other data sets
 SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
-ROUNDS = 500  # of expectation maximisation, at most
+RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, before their number is estimated
+AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
+COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
 
 
@@ -107,46 +110,99 @@ def _within_kinds(labelled: Features, labels: NDArray[np.int64]) -> NDArray[np.f
     return np.where(np.isfinite(found), found, known.mean() if len(known) else 0.0)
 
 
-def rehearse(labelled: Features, labels: NDArray[np.int64], hidden: Features, held_out: Features) -> Rehearsed:
-    """Return what is seen of hidden kinds and of held-out pictures of known ones, as a heap beside labelled ones.
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Known kinds that are hidden, and known pictures that are held out, under an f and a transfer that saw neither.
 
-    labelled, hidden, held_out: float (L, d), (n, d) and (m, d), under an f and a transfer that have seen neither hidden
-    nor held-out pictures. labels: of the first, int64 (L,).
+    labelled, hidden, held_out: features, float (L, d), (n, d) and (m, d). labels: of the first, int64 (L,). The rows of
+    each are in random order, so that the first ones are a sample.
     """
-    both = np.concatenate([hidden, held_out])
-    return Rehearsed(
-        signals(labelled, labels, both),
-        np.arange(len(both)) < len(hidden),
-        signals(labelled, labels, hidden),
-        signals(labelled, labels, held_out),
-    )
+
+    labelled: Features
+    labels: NDArray[np.int64]
+    hidden: Features
+    held_out: Features
+
+    def at(self, ratio: float) -> Rehearsed:
+        """Return what is seen if the heap has `ratio` times as many pictures of known kinds as are labelled."""
+        out = int(np.clip(round(ratio * len(self.labelled)), 1, len(self.held_out)))
+        kept = int(np.clip(round(out / ratio), 1, len(self.labelled)))
+        labelled, labels, held_out = self.labelled[:kept], self.labels[:kept], self.held_out[:out]
+        both = np.concatenate([self.hidden, held_out])
+        return Rehearsed(
+            signals(labelled, labels, both),
+            np.arange(len(both)) < len(self.hidden),
+            signals(labelled, labels, self.hidden),
+            signals(labelled, labels, held_out),
+        )
 
 
-def judge(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelty:
-    """Return how new pictures with these signals (N, 5) are, by what rehearsals taught."""
-    regression = taught(rehearsed)
-    known, probability = shared_out(regression(seen))
-    errors = [*_missed(rehearsed), USUAL_ERROR]
-    pure = [shared_out(regression(one.new_alone))[0] for one in rehearsed]
-    spoilt = [1 - shared_out(regression(one.known_alone))[0] for one in rehearsed]
-    wide = 1.28 * float(np.sqrt(np.mean(np.square(errors))))
+def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: Sequence[Draw]) -> Novelty:
+    """Return how new the pictures of a heap are, by what rehearsals teach.
+
+    labelled, labels, heap: as in `signals`. How many known pictures the heap has beside the labelled ones changes what
+    is seen of them: rehearsals are brought to the number that was estimated, and it is estimated again.
+    """
+    seen = signals(labelled, labels, heap)
+    found = _judged(seen, [draw.at(ratio) for draw in draws for ratio in RATIOS])
+    for _ in range(AGAIN if draws else 0):
+        ratio = float(np.clip(found.known * len(heap) / len(labelled), RATIOS[0], RATIOS[-1]))
+        found = _judged(seen, [draw.at(ratio) for draw in draws])
+    return found
+
+
+def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelty:
+    """Return how new pictures with these signals (N, 5) are."""
+    scale = taught(rehearsed)
+    by_others = [taught([*rehearsed[:i], *rehearsed[i + 1 :]]) for i in range(len(rehearsed))]
+    pairs = list(zip(by_others, rehearsed, strict=True))
+    errors = [other.known(one.signals) - float((~one.is_new).mean()) for other, one in pairs]
+    wide = COVERED * float(np.sqrt(np.mean(np.square([*errors, USUAL_ERROR]))))
+    known = scale.known(seen)
     return Novelty(
-        probability.astype(np.float32),
+        shifted(scale.regression(seen), 1 - known).astype(np.float32),
         known,
         max(0.0, known - wide),
         min(1.0, known + wide),
-        max(pure, default=0.0),
-        max(spoilt, default=0.0),
+        max((other.known(one.new_alone) for other, one in pairs), default=0.0),
+        max((1 - other.known(one.known_alone) for other, one in pairs), default=0.0),
         len(rehearsed),
     )
 
 
-def taught(rehearsed: Sequence[Rehearsed]) -> Regression:
-    """Return the regression after rehearsals."""
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What rehearsals taught: a regression, and its mean over known pictures and over new ones."""
+
+    regression: Regression
+    of_known: float
+    of_new: float
+
+    def known(self, seen: NDArray[np.float64]) -> float:
+        """Return the share of known pictures among those with these signals (N, 5).
+
+        The mean over all is that of known and new ones, mixed by their shares (an adjusted count).
+        """
+        mean = float(self.regression(seen).mean())
+        return float(np.clip((self.of_new - mean) / max(self.of_new - self.of_known, 0.1), 0, 1))
+
+
+def taught(rehearsed: Sequence[Rehearsed]) -> Scale:
+    """Return what rehearsals teach, beginning from what was found on other data sets."""
+    begin = beginning()
     if not rehearsed:
-        return beginning()
+        return begin
     x, yes, weights = (np.concatenate(part) for part in zip(*map(observations, rehearsed), strict=True))
-    return beginning().moved(x, yes, weights, STRENGTH)
+    regression = begin.regression.moved(x, yes, weights, STRENGTH)
+    means = np.array([_means(regression, one) for one in rehearsed])
+    total = (means.sum(axis=0) + np.array([begin.of_known, begin.of_new])) / (1 + len(rehearsed))
+    return Scale(regression, float(total[0]), float(total[1]))
+
+
+def _means(regression: Regression, one: Rehearsed) -> tuple[float, float]:
+    """Return the mean of a regression over the known and over the new pictures of a rehearsal."""
+    p = regression(one.signals)
+    return float(p[~one.is_new].mean()), float(p[one.is_new].mean())
 
 
 def observations(one: Rehearsed) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
@@ -162,34 +218,16 @@ def observations(one: Rehearsed) -> tuple[NDArray[np.float64], NDArray[np.bool_]
     return x, yes, weights
 
 
-def shared_out(probability: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Return the share of known pictures, and the probabilities (N,) of being new that go with it.
-
-    probability: of being new if half of the pictures were.
-    """
+def shifted(probability: NDArray[np.float64], new: float) -> NDArray[np.float64]:
+    """Return probabilities (N,) of being new where that is the share of new pictures, instead of half of them."""
     inside = np.clip(probability, SURE, 1 - SURE)
-    odds = inside / (1 - inside)
-    share = 0.5
-    for _ in range(ROUNDS):
-        after = odds * share / (odds * share + 1 - share)
-        moved = float(after.mean())
-        if abs(moved - share) < 1e-6:
-            break
-        share = moved
-    return 1 - share, after
-
-
-def _missed(rehearsed: Sequence[Rehearsed]) -> list[float]:
-    """Return by how much the share of known pictures in each rehearsal is missed by what the others teach."""
-    found = []
-    for number, one in enumerate(rehearsed):
-        others = [*rehearsed[:number], *rehearsed[number + 1 :]]
-        found.append(shared_out(taught(others)(one.signals))[0] - float((~one.is_new).mean()))
+    odds = inside / (1 - inside) * np.clip(new, SURE, 1 - SURE) / np.clip(1 - new, SURE, 1 - SURE)
+    found: NDArray[np.float64] = odds / (1 + odds)
     return found
 
 
 @cache
-def beginning() -> Regression:
+def beginning() -> Scale:
     """Return what was found on other data sets."""
     kept = json.loads(resources.files("newkinds").joinpath("novelty.json").read_text(encoding="utf-8"))
-    return Regression.from_dict(kept)
+    return Scale(Regression.from_dict(kept["regression"]), kept["of_known"], kept["of_new"])
