@@ -133,11 +133,11 @@ def show_rehearsal(found: Rehearsal) -> None:
 
 def show_journal(found: Journal) -> None:
     """Print each line with its number, time and what was said, what was undone since, and what holds in all."""
-    from newkinds.corrections import Redo, Undo, in_words
+    from newkinds.corrections import Again, Redo, Undo, in_words
 
     holding = {done.line for done in found.history.done}
     for line in found.lines:
-        taken_back = not isinstance(line.said, Undo | Redo) and line.number not in holding
+        taken_back = not isinstance(line.said, Undo | Redo | Again) and line.number not in holding
         when = line.time[:19].replace("T", " ")
         undone = "  (undone)" if taken_back else ""
         out.print(f"{line.number:6d}  {when}  {in_words(line.said)}{undone}", markup=False)
