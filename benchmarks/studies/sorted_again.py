@@ -82,7 +82,7 @@ def _right(
 
 
 def _said(history: History, truth: NDArray[np.str_], spoken: NDArray[np.bool_]) -> Iterator[Action]:
-    """Yield what the person says: kinds that are mostly of one true kind are that one, and pictures are what they are."""
+    """Yield what the person says: kinds that are mostly of one true kind are it, and pictures are what they are."""
     state = history.state
     mostly: dict[str, list[str]] = {}
     for kind in state.sizes:
@@ -95,9 +95,8 @@ def _said(history: History, truth: NDArray[np.str_], spoken: NDArray[np.bool_]) 
     for name in sorted(set(truth[spoken].tolist())):
         pictures = tuple(state.names[row] for row in np.flatnonzero(spoken & (truth == name)))
         to = called.get(name, "fresh")
-        yield Batch(
-            actions=(Move(pictures=pictures, to=to), *([Name(kind="fresh", name=name)] if to == "fresh" else []))
-        )
+        new = (Name(kind="fresh", name=name),) if to == "fresh" else ()
+        yield Batch(actions=(Move(pictures=pictures, to=to), *new))
 
 
 if __name__ == "__main__":
