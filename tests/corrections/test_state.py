@@ -282,6 +282,7 @@ def test_kinds_with_one_name_are_told(history: History) -> None:
         {"do": "merge", "kinds": ["new:1"]},
         {"do": "undo", "line": "3"},
         {"do": "batch", "actions": [{"do": "batch", "actions": []}]},
+        {"do": "again", "line": 3},
         ["move"],
         None,
     ],

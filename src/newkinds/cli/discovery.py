@@ -83,6 +83,9 @@ def discover(
     rehearsals: Rehearsals = None,
     choose: Choose = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Sort a finished run anew by what people said since (newkinds journal).")
+    ] = False,
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
@@ -114,6 +117,7 @@ def discover(
         offline=offline,
         cache=cache,
         anyway=anyway,
+        again=again,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -274,7 +278,10 @@ def predict(
 @app.command()
 def evaluate(
     run: Run,
-    truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    truth: Annotated[
+        str,
+        typer.Option(help="A CSV with path,kind; 'folders'; or 'journal': the machine's answer by what was confirmed."),
+    ],
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from newkinds.assignment import sort_of
+from newkinds.assignment import new_kind, sort_of
 from newkinds.corrections.corrected import current_column
 from newkinds.corrections.imports import kind_title
 from newkinds.errors import DataError, NumericsError, UsageError
@@ -71,10 +71,11 @@ def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None
             hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",
         )
     model, extra, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
-    new = [column for column in answer.machine.columns if sort_of(column) == "new"]
-    if model.kinds != len(new):
+    new = [new_kind(number) for number in range(model.kinds)]
+    has = sum(sort_of(column) == "new" for column in answer.machine.columns)
+    if model.kinds != has and not answer.is_again:
         raise DataError(
-            f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {len(new)}.",
+            f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {has}.",
             hint="Run `newkinds discover` again with another --out.",
         )
     called, into = _as_now(new, answer, what, progress)
@@ -98,11 +99,10 @@ def _as_now(
     A file cannot tell the parts of a kind that was split: they stay one in it.
     """
     title = dict(zip(what.found.columns, what.called, strict=True))
-    if answer.state is None or not answer.is_corrected:
-        now = list(new)
-    else:
+    now = list(new)
+    if answer.state is not None:
         now = [current_column(answer.state, column) for column in new]
-        made = [kind for kind in what.found.columns if kind in answer.state.made]
+        made = [kind for kind in what.found.columns if sort_of(kind) == "new" and kind not in new]
         if made:
             told = ", ".join(title[kind] for kind in made[:5])
             progress.warn(f"The network does not tell kinds that were made since: {told}. `newkinds predict` does.")
