@@ -63,6 +63,7 @@ ROOMS = (
     "report/",
     "pipeline/",
     "export/",
+    "journal.py",
     "opening.py",
     "api.py",
     "compare/",

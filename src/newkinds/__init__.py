@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
     from newkinds.export import export
     from newkinds.features import extract_features
     from newkinds.images import ImageSet, open_images
+    from newkinds.journal import journal
     from newkinds.listing import datasets, methods, networks, presets, profiles, settings
     from newkinds.methods.dtc import cluster
     from newkinds.progress import Progress
@@ -61,6 +62,7 @@ _HOMES = {
     "export": "newkinds.export",
     "extract_features": "newkinds.features",
     "figures": "newkinds.api",
+    "journal": "newkinds.journal",
     "load": "newkinds.api",
     "load_network": "newkinds.trained_network",
     "methods": "newkinds.listing",
@@ -126,6 +128,7 @@ __all__ = [
     "export",
     "extract_features",
     "figures",
+    "journal",
     "load",
     "load_network",
     "methods",

@@ -205,7 +205,7 @@ def test_a_journal_of_other_pictures_is_refused(tmp_path: Path) -> None:
     other = Journal(tmp_path / "journal.jsonl", "others", answer())
     with pytest.raises(BrokenJournalError, match="not about the pictures of this run, but about 40 others") as caught:
         other.refresh()
-    assert "--import" in caught.value.hint
+    assert "Move it back" in caught.value.hint
     with pytest.raises(BrokenJournalError):
         other.mend()  # nothing is put aside for that
     assert opened(tmp_path).last == 1

@@ -47,7 +47,7 @@ def test_each_stage_needs_stages_above_it() -> None:
 
 def test_every_file_name_has_its_stage() -> None:
     folders = {names.CHECKPOINTS, names.SNAPSHOTS, names.REPORT, names.FIGURES}
-    state = {names.ABOUT, names.SETTINGS, names.LOG, names.LOCK}
+    state = {names.ABOUT, names.SETTINGS, names.LOG, names.LOCK, names.JOURNAL, names.JOURNAL_ASIDE}
     files = {value for key, value in vars(names).items() if key.isupper()} - folders - state
     assert all(stage_of(file).name for file in files)
     assert stage_of(names.features("probes-mirrored")).name == "features"

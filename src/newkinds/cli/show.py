@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from newkinds.evaluation.scores import Scores
     from newkinds.images import Scan
     from newkinds.pipeline.rehearsing import Rehearsal
+    from newkinds.runs.journal import Journal
 
 
 def show_rows(rows: Iterable[Iterable[str]]) -> None:
@@ -128,6 +129,29 @@ def show_rehearsal(found: Rehearsal) -> None:
             compared.add_row(f"{tried.name}{chosen}", f"{tried.acc:.1%}", gain)
         out.print(compared)
     out.print(found.in_words(), markup=False)
+
+
+def show_journal(found: Journal) -> None:
+    """Print each line with its number, time and what was said, what was undone since, and what holds in all."""
+    from newkinds.corrections import Redo, Undo, in_words
+
+    holding = {done.line for done in found.history.done}
+    for line in found.lines:
+        taken_back = not isinstance(line.said, Undo | Redo) and line.number not in holding
+        when = line.time[:19].replace("T", " ")
+        undone = "  (undone)" if taken_back else ""
+        out.print(f"{line.number:6d}  {when}  {in_words(line.said)}{undone}", markup=False)
+    state = found.state
+    if not found.lines:
+        out.print("Nothing was said about this run yet.")
+        return
+    counts = [f"{int(state.confirmed.sum()):,} of {len(state):,} pictures confirmed"]
+    counts += [f"{len(state.called):,} kinds named", f"{len(state.merged):,} merged into others"]
+    for status in ("accepted", "rejected"):
+        counts.append(f"{list(state.status.values()).count(status):,} {status}")
+    out.print(f"{len(holding):,} actions hold: {', '.join(counts)}.", markup=False)
+    redo = f"; {len(found.history.undone):,} can be done again with --redo" if found.history.undone else ""
+    out.print(f"--undo takes the last of them back{redo}.", markup=False)
 
 
 def show_scores(found: Scores, baseline: Scores) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +22,8 @@ def corrected(answer: Assignment, state: State) -> Assignment:
     """
     if state.is_untouched:
         return answer
-    gone = {kind for kind, status in state.status.items() if status == "rejected"}
-    target = {kind: NONE if state.current(kind) in gone else state.current(kind) for kind in state.kinds}
-    columns = _columns([target[kind] for kind in answer.columns], [target[kind] for kind in state.sizes])
+    target = {kind: current_column(state, kind) for kind in state.kinds}
+    columns = in_order(target[kind] for kind in (*answer.columns, *state.sizes))
     place = {column: number for number, column in enumerate(columns)}
     numbers = np.zeros((len(answer), len(columns)), dtype=np.float32)
     for column, given in zip(answer.columns, answer.probabilities.T, strict=True):
@@ -34,9 +34,28 @@ def corrected(answer: Assignment, state: State) -> Assignment:
     return replace(answer, columns=columns, probabilities=numbers, source={**answer.source, "corrected": True})
 
 
-def _columns(given: list[str], held: list[str]) -> tuple[str, ...]:
-    """Return the kinds that remain and those that hold pictures: new ones by number, known ones, and none."""
-    kinds = dict.fromkeys(given + held)
+def of_other_pictures(found: Assignment, state: State) -> Assignment:
+    """Return the answer for other pictures, by the machine's kinds, in the kinds as they are now.
+
+    Merged kinds have the sum of theirs, and rejected ones are "none". Kinds that were made since have no probability.
+    """
+    target = [current_column(state, column) for column in found.columns]
+    columns = in_order(target)
+    numbers = np.zeros((len(found), len(columns)), dtype=np.float32)
+    for column, given in zip(target, found.probabilities.T, strict=True):
+        numbers[:, columns.index(column)] += given
+    return replace(found, columns=columns, probabilities=np.minimum(numbers, 1))
+
+
+def current_column(state: State, kind: str) -> str:
+    """Return the column that stands for a kind now: what it was merged into, or "none" if that was rejected."""
+    kind = state.current(kind)
+    return NONE if state.status.get(kind) == "rejected" else kind
+
+
+def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return kinds in the order of an answer's columns, each once: new ones by number, known ones, and none."""
+    kinds = dict.fromkeys(kinds)
     new = sorted((kind for kind in kinds if sort_of(kind) == "new"), key=lambda kind: number_of(kind) or 0)
     known = [kind for kind in kinds if sort_of(kind) == "known"]
     return (*new, *known, *([NONE] if NONE in kinds else []))

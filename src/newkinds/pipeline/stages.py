@@ -44,6 +44,7 @@ from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.report.run import report_run
 from newkinds.runs import names
+from newkinds.runs.following import follow
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
 from newkinds.training import Checkpoints
@@ -354,7 +355,8 @@ class Pipeline(KnownStages):
         scored = kept is not None and kept[2] == (self.truth or ())
         if self.truth is not None and not scored:
             score_run(self.run, self.truth, self._features.get("unsorted"))
-        if page and (not self.run.has(names.PAGE) or (self.truth is not None and not scored)):
+        stale = self.run.followed(names.PAGE) != follow(self.run).holds
+        if page and (not self.run.has(names.PAGE) or stale or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
     def result(self, *, page: bool = True, model: bool = True, anyway: bool = False) -> Discovery:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.assignment import Assignment
+from newkinds.assignment import Assignment, sort_of
 from newkinds.errors import DataError
 from newkinds.evaluation.coverage import Coverage, coverage
 from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
 from newkinds.rehearsal.trust import Trust
+from newkinds.report import text
 from newkinds.report.known_kinds import NearestKnown
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may be and still count as a rounding error
@@ -47,6 +48,7 @@ class ReportData:
     trust: what to expect of the answer; rehearsal: what rehearsals showed, what was tried and chosen, as rehearsal.json
         has it; both None where none were asked for.
     damaged: files of the run that are not what it wrote: what they would tell is left out.
+    called: names that people gave to kinds, {"new:3": "washer"}; said: how many of their corrections the page follows.
     """
 
     title: str
@@ -72,6 +74,8 @@ class ReportData:
     trust: Trust | None = None
     rehearsal: dict[str, Any] | None = None
     damaged: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+    said: int = 0
 
     def __post_init__(self) -> None:
         n = len(self.names)
@@ -122,6 +126,23 @@ class ReportData:
     def n_kinds(self) -> int:
         """K, empty kinds included."""
         return len(self.assignment.columns)
+
+    @property
+    def n_new(self) -> int:
+        """How many of them are new."""
+        return sum(sort_of(column) == "new" for column in self.assignment.columns)
+
+    def kind_name(self, kind: int) -> str:
+        """Return what a kind is called: the name that it was given, or its number in the run's table."""
+        return text.kind_name(self.assignment.columns[kind], self.called)
+
+    def kind_key(self, kind: int) -> str:
+        """Return what stands for a kind in a names file: the number of a new one."""
+        return self.assignment.columns[kind].removeprefix("new:")
+
+    def is_new(self, kind: int) -> bool:
+        """Return whether a kind is new: those alone can be named."""
+        return sort_of(self.assignment.columns[kind]) == "new"
 
     @property
     def calibrated(self) -> bool:

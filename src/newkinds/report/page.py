@@ -77,7 +77,7 @@ def render(shown: Content) -> str:
         whole=text.whole,
         percent=text.percent,
         number=text.number,
-        kind=text.kind_name,
+        kind=shown.data.kind_name,
         of_100=text.of_100,
     )
     environment.globals.update(

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
+
+from newkinds.assignment import sort_of
 from newkinds.evaluation.scores import Scores
 from newkinds.images.imageset import ImageSet
+from newkinds.methods.base import Snapshot
 from newkinds.methods.registry import METHODS
 from newkinds.progress import QUIET, Progress
 from newkinds.report.data import ReportData
 from newkinds.report.known_kinds import NearestKnown
 from newkinds.report.page import check_target, make_page
 from newkinds.runs import DamagedError, RunFolder, names
-from newkinds.runs.results import (
-    read_assignment,
-    read_known_quality,
-    read_rehearsal,
-    read_scores,
-    read_snapshots,
-    read_tensors,
-    read_trust,
-)
+from newkinds.runs.following import Answer, follow, read_answer, read_current_scores, read_current_trust
+from newkinds.runs.results import read_known_quality, read_rehearsal, read_snapshots, read_tensors
 
 T = TypeVar("T")
 
@@ -30,12 +28,19 @@ def report_run(run: RunFolder, unsorted: ImageSet, *, progress: Progress = QUIET
     """Make the page of a run, in the place of an older one when it is whole. unsorted: its pictures."""
     if not run.wrote(names.PAGE):
         check_target(run.path / names.REPORT)
-    run.put(names.PAGE, make_page(report_data(run, unsorted), progress))
+    answer = follow(run)
+    run.put(names.PAGE, make_page(report_data(run, unsorted, answer), progress))
+    if answer.holds:
+        run.set_followed(names.PAGE, answer.holds)
 
 
-def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
-    """Return what the page of a run shows; what of it is damaged is left out, and named as such."""
+def report_data(run: RunFolder, unsorted: ImageSet, answer: Answer | None = None) -> ReportData:
+    """Return what the page of a run shows; what of it is damaged is left out, and named as such.
+
+    answer: the run's, and what people said about it, if it was read already.
+    """
     damaged: list[str] = []
+    answer = answer or read_answer(run)
 
     def part(read: Callable[[], T]) -> T | None:
         try:
@@ -47,11 +52,11 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
     def read_json(name: str) -> Any:
         return run.get_json(name) if run.lists(name) else None
 
-    scored = part(lambda: read_scores(run))
+    scored = part(lambda: read_current_scores(run, answer))
     method = METHODS[run.settings.method]
     return ReportData(
         title=run.path.resolve().name,
-        assignment=read_assignment(run),
+        assignment=answer.assignment,
         pixels=None if unsorted.is_embedding else unsorted.pixels,
         features=run.get_array(names.EMBEDDING),
         truth=None if scored is None else scored[2],
@@ -66,19 +71,39 @@ def report_data(run: RunFolder, unsorted: ImageSet) -> ReportData:
         choice=part(lambda: read_json(names.CHOICE)),
         stages=method.stages,
         assigns=method.assigns,
-        snapshots=tuple(part(lambda: read_snapshots(run)) or ()),
-        nearest_known=part(lambda: _nearest_known(run)),
+        snapshots=tuple(_followed(answer, one) for one in part(lambda: read_snapshots(run)) or ()),
+        nearest_known=part(lambda: _nearest_known(run, answer)),
         known_quality=part(lambda: read_known_quality(run)),
-        trust=part(lambda: read_trust(run)),
+        trust=part(lambda: read_current_trust(run, answer)),
         rehearsal=part(lambda: read_rehearsal(run)),
         damaged=tuple(damaged),
+        called=answer.called,
+        said=answer.actions,
     )
 
 
-def _nearest_known(run: RunFolder) -> NearestKnown | None:
-    """Return how near the known kinds are; None of methods that have no model."""
-    listed = run.lists(names.NEAREST_KNOWN)
-    return NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0]) if listed else None
+def _nearest_known(run: RunFolder, answer: Answer) -> NearestKnown | None:
+    """Return how near the known kinds are; None of methods that have no model, -1 of kinds that people made."""
+    if not run.lists(names.NEAREST_KNOWN):
+        return None
+    near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
+    if not answer.is_corrected:
+        return near
+    new = [column for column in answer.machine.columns if sort_of(column) == "new"]
+    place = np.array([new.index(column) if column in new else -1 for column in answer.assignment.columns])
+    return replace(
+        near,
+        of_kinds=np.where(place < 0, -1, near.of_kinds[place]),
+        kind_distances=np.where(place < 0, np.inf, near.kind_distances[place]),
+    )
+
+
+def _followed(answer: Answer, taken: Snapshot) -> Snapshot:
+    """Return a snapshot with the kinds of the answer as they are now: merged ones have the sum of theirs."""
+    if not answer.is_corrected or taken.p.shape[1] != len(answer.machine.columns):
+        return taken
+    into = answer.now_of_machine()
+    return replace(taken, p=taken.p @ into, q=taken.q @ into)
 
 
 def _flat(found: Scores, baseline: Scores) -> dict[str, float] | None:

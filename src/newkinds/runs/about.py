@@ -18,8 +18,10 @@ LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numb
 # version, layout, threads: of newkinds, of the folder, of the run's first start. data: what identifies the pictures and
 # weights. sources: where they were found last; where: the folder that relative ones start at. settings: the hash of
 # settings.toml. outputs: those that count, with their hashes. log: how far log.jsonl went when a stage ended, and its
-# hash up to there. fallen: outputs that are damaged, or were made from such, while they are made anew.
-KEYS = ("version", "layout", "threads", "data", "sources", "where", "settings", "outputs", "log", "fallen")
+# hash up to there. fallen: outputs that are damaged, or were made from such, while they are made anew. follows: outputs
+# as they are after what people said: the line of the journal that they go up to, and their hash, or that of
+# what is about to be written, too.
+KEYS = ("version", "layout", "threads", "data", "sources", "where", "settings", "outputs", "log", "fallen", "follows")
 
 
 def read_about(path: Path) -> dict[str, Any]:
@@ -49,6 +51,8 @@ def _check_form(about: dict[str, Any]) -> None:
         raise TypeError("texts are needed")
     if not all(map(is_mark, about.get("log", {}).values())):
         raise TypeError("marks are needed")
+    for one in about.get("follows", {}).values():
+        int(one["line"]), [str.lower(known) for known in one["sha256"]]
 
 
 def set_sources(about: dict[str, Any], sources: Mapping[str, str]) -> None:

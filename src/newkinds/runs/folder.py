@@ -234,6 +234,42 @@ class RunFolder:
         """Write an output and list it; with several processes, only the writer does."""
         if not is_writer():
             return
+        self._write(name, data)
+        ledger = self._ledger()
+        ledger.add(name, digest(data))
+        self._keep(ledger)
+        self._follow(name, None)
+        self._mark_log(name)
+        self._write_about()
+
+    def put_followed(self, name: str, data: bytes, line: int) -> None:
+        """Write an output as it is after the journal's first lines, up to `line`; what the machine made stays listed.
+
+        If it is damaged, the stage that made it makes it anew, as it was before anybody said anything. A crash at any
+        moment leaves a file that counts.
+        """
+        before = self._about.get("follows", {}).get(name, {"line": 0, "sha256": []})
+        self._follow(name, {"line": before["line"], "sha256": [*before["sha256"][-1:], digest(data)]})
+        self._write_about()
+        self._write(name, data)
+        self.set_followed(name, line)
+
+    def set_followed(self, name: str, line: int) -> None:
+        """Record up to which line of the journal an output goes, as it is now; 0: nothing that was said changes it."""
+        self._follow(name, {"line": line, "sha256": [file_digest(self._file(name))]} if line else None)
+        self._write_about()
+
+    def followed(self, name: str) -> int:
+        """Return up to which line of the journal an output goes, 0 if it is the machine's alone."""
+        return int(self._about.get("follows", {}).get(name, {}).get("line", 0))
+
+    def _follow(self, name: str, mark: dict[str, Any] | None) -> None:
+        follows = {key: value for key, value in self._about.pop("follows", {}).items() if key != name}
+        follows |= {} if mark is None else {name: mark}
+        if follows:
+            self._about["follows"] = follows
+
+    def _write(self, name: str, data: bytes) -> None:
         assert self._lock is not None, "opened for reading"
         try:
             write_atomic(self._file(name), data, root=self.path)
@@ -242,11 +278,6 @@ class RunFolder:
                 f"{self._file(name)} cannot be written: {error.strerror or error}.",
                 hint="Make room, or mend that, and type the same line again.",
             ) from error
-        ledger = self._ledger()
-        ledger.add(name, digest(data))
-        self._keep(ledger)
-        self._mark_log(name)
-        self._write_about()
 
     def get(self, name: str) -> bytes:
         """Return an output, or raise an error if it is missing or not what was written."""
@@ -254,7 +285,7 @@ class RunFolder:
         while True:
             file, expected = self._file(name), self._expected(name)
             data = file.read_bytes() if file.is_file() else None
-            if data is not None and digest(data) == expected:
+            if data is not None and expected is not None and digest(data) in self._hashes(name, expected):
                 return data
             if self._lock is not None or time.monotonic() > until:
                 raise self._damaged(name) if expected is not None or data is not None else self._unfinished(name)
@@ -320,7 +351,11 @@ class RunFolder:
 
     def _is_intact(self, name: str, expected: str) -> bool:
         file = self._file(name)
-        return file.is_file() and file_digest(file) == expected
+        return file.is_file() and file_digest(file) in self._hashes(name, expected)
+
+    def _hashes(self, name: str, expected: str) -> tuple[str, ...]:
+        """Return the hashes that an output may have: that of what the machine made, and of what people made of it."""
+        return (expected, *self._about.get("follows", {}).get(name, {}).get("sha256", ()))
 
     def _ledger(self) -> Ledger:
         return Ledger(self._about["outputs"], self._about.get("fallen"), self._is_intact)

@@ -77,12 +77,24 @@ class Journal:
     @classmethod
     def open(cls, run: RunFolder, progress: Progress = QUIET) -> Journal:
         """Return the journal of a run that has sorted its pictures, empty if nothing was said; write nothing."""
-        known: list[str] = run.get_json(names.KNOWN)
-        journal = cls(run.path / names.JOURNAL, run.data["unsorted"]["fingerprint"], read_assignment(run), known)
+        journal = cls._of(run)
         journal.refresh()
         for remark in journal.remarks:
             progress.warn(remark)
         return journal
+
+    @classmethod
+    def mended(cls, run: RunFolder) -> Journal:
+        """Return the journal of a run after a line of it that is broken, with all that follow, was put aside."""
+        journal = cls._of(run)
+        with suppress(FileNotFoundError):
+            journal.mend()
+        return journal
+
+    @classmethod
+    def _of(cls, run: RunFolder) -> Journal:
+        known: list[str] = run.get_json(names.KNOWN)
+        return cls(run.path / names.JOURNAL, run.data["unsorted"]["fingerprint"], read_assignment(run), known)
 
     @property
     def state(self) -> State:
@@ -276,8 +288,7 @@ class Journal:
         if about.get("pictures") != self._pictures:
             raise BrokenJournalError(
                 f"{self.path} is not about the pictures of this run, but about {about.get('count')} others.",
-                hint="Move it back to the run that it is of. To take its kinds over by the pictures' names, export "
-                "that run with --to csv, and give the file to `newkinds journal RUN --import FILE`.",
+                hint="Move it back to the run that it belongs to; without it, the run is as the machine sorted it.",
             )
 
     def _broken(self, line: int, why: str) -> BrokenJournalError:

@@ -1,0 +1,81 @@
+"""What people said about a run: listed, taken back, done again, imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from newkinds.corrections import parse_action
+from newkinds.corrections.actions import Said
+from newkinds.corrections.imports import as_action, read_pairs
+from newkinds.errors import RunError, UsageError
+from newkinds.progress import Progress, automatic
+from newkinds.runs import RunFolder
+from newkinds.runs.following import follow
+from newkinds.runs.journal import Journal
+
+
+def journal(
+    run: str | Path,
+    *,
+    say: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    undo: bool = False,
+    redo: bool = False,
+    times: int = 1,
+    take: str | Path | None = None,
+    confirm: bool = False,
+    mend: bool = False,
+    progress: Progress | None = None,
+) -> Journal:
+    """Return the journal of a run, after doing one thing with it, if asked. `lines` has all that was said.
+
+    Args:
+        run: the run folder.
+        say: one action or several, as plain values: {"do": "move", "pictures": ["a.jpg"], "to": "new:3"}. All of them
+            are written, or none.
+        undo, redo: take the last action back, or do again what was undone last.
+        times: as many of them.
+        take: a file of corrections made elsewhere, which become one action: a CSV or Parquet table with path and kind,
+            or a JSON export of Label Studio.
+        confirm: whether pictures of `take` that are of that kind already are confirmed; those of Label Studio always
+            are.
+        mend: put what is broken in the journal aside.
+        progress: as in `discover`.
+    """
+    asked = sum((say is not None, undo, redo, take is not None, mend))
+    if asked > 1:
+        raise UsageError("One thing at a time: undo, redo, import or mend.", hint="Ask for one, then for the next.")
+    if times < 1:
+        raise UsageError(f"times = {times} is less than 1.", hint="Say how many actions.")
+    progress, folder = automatic(progress), RunFolder.open(Path(run))
+    found = Journal.mended(folder) if mend else Journal.open(folder, progress)
+    if say is not None:
+        found.say(*map(_action, [say] if isinstance(say, Mapping) else say))
+    elif undo:
+        found.undo(times)
+    elif redo:
+        found.redo(times)
+    elif take is not None:
+        pairs, looked = read_pairs(Path(take), found.state)
+        action = as_action(pairs, found.state, confirm=confirm or looked, note=f"imported from {Path(take).name}")
+        if action is None:
+            progress.say(f"{take} says nothing new.")
+        else:
+            found.say(action, base=found.last)
+    if asked:
+        _follow(folder.path, progress)
+    return found
+
+
+def _action(values: Mapping[str, Any]) -> Said:
+    return parse_action(dict(values))
+
+
+def _follow(run: Path, progress: Progress) -> None:
+    """Bring kinds.csv up to date, unless somebody works in the folder: what was said is saved already."""
+    try:
+        with RunFolder.open(run, writing=True) as folder:
+            follow(folder)
+    except RunError as error:
+        progress.warn(f"It is saved, but kinds.csv does not follow yet: {error.message}")

@@ -1,0 +1,331 @@
+"""What is said about a run is followed by kinds.csv, the result in Python, scores and a run that is continued."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import newkinds as nk
+from newkinds.cli import app
+from newkinds.errors import DataError, NewkindsError, UsageError
+from newkinds.runs import RunFolder
+from newkinds.runs.lock import FolderLock
+from pictures import UNSORTED
+
+QUIET = nk.Progress("silent")
+SETTINGS = {"pretrain": {"epochs": 1}, "discover": {"warmup_epochs": 1, "epochs": 1}}
+
+
+@pytest.fixture(scope="module")
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "run"
+    again(photos, out)
+    return out
+
+
+def again(photos: Path, out: Path, **more: Any) -> nk.Discovery:
+    """Run the same line, which continues what is there."""
+    return nk.discover(
+        photos / "known",
+        photos / "unsorted",
+        out=out,
+        kinds=3,
+        truth="folders",
+        rehearsals=0,
+        settings=SETTINGS,
+        cache=False,
+        progress=QUIET,
+        **more,
+    )
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def table(run: Path) -> dict[str, str]:
+    """Return the kind of each picture in kinds.csv."""
+    return {row["path"]: row["kind"] for row in csv.DictReader(io.StringIO((run / "kinds.csv").read_text()))}
+
+
+def files(run: Path) -> dict[str, bytes]:
+    """Return all that a run holds, but its lock."""
+    return {
+        str(file.relative_to(run)): file.read_bytes()
+        for file in sorted(run.rglob("*"))
+        if file.is_file() and file.name != ".lock"
+    }
+
+
+def truth_says(run: Path) -> list[dict[str, Any]]:
+    """Return actions that put every picture where it belongs."""
+    kinds = [
+        {"do": "move", "pictures": [name for name in table(run) if name.startswith(kind)], "to": "fresh"}
+        for kind in UNSORTED
+    ]
+    return [*kinds, {"do": "name", "kind": "fresh", "name": UNSORTED[-1]}]
+
+
+def command(*line: str) -> str:
+    done = CliRunner().invoke(app, ["journal", *line], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
+def test_everything_follows_what_was_said(run: Path, photos: Path) -> None:
+    before = nk.load(run)
+    assert before.machine is None
+    batch = {"do": "batch", "actions": truth_says(run)}
+    nk.journal(run, say=batch, progress=QUIET)
+    kinds = {kind: f"new:{number}" for number, kind in enumerate(UNSORTED, 3)}
+    right = {name: kinds[name.partition("/")[0]] for name in table(run)}
+    assert table(run) == right
+    found = nk.load(run)
+    assert dict(zip(found.names, found.kinds.tolist(), strict=True)) == right
+    assert found.called == {"new:5": "washer"}
+    assert found.scores is not None
+    assert found.scores.acc == 1
+    assert found.machine is not None
+    assert found.machine.columns == before.columns
+    assert found.confirmed is not None
+    assert found.confirmed.all()
+    scores, baseline = nk.evaluate(run, "folders", progress=QUIET)
+    assert scores.acc == 1
+    assert before.kmeans_scores is not None
+    assert baseline.acc == before.kmeans_scores.acc
+    nk.journal(run, undo=True, progress=QUIET)
+    assert dict(zip(before.names, before.kinds.tolist(), strict=True)) == table(run)
+
+
+def test_a_run_that_nobody_spoke_about_is_byte_for_byte_what_it_was(run: Path, photos: Path) -> None:
+    before = files(run)
+    nk.load(run)
+    assert "Nothing was said" in command(str(run))
+    again(photos, run)
+    assert files(run) == before
+    nk.journal(run, say={"do": "accept", "kinds": ["new:0"]}, progress=QUIET)
+    nk.journal(run, undo=True, progress=QUIET)
+    after = files(run)
+    del after["journal.jsonl"]
+    assert after == before
+
+
+def test_a_continued_run_keeps_what_was_said(run: Path, photos: Path) -> None:
+    first = next(iter(table(run)))
+    nk.journal(run, say={"do": "move", "pictures": [first], "to": "fresh"}, progress=QUIET)
+    said, followed = (run / "journal.jsonl").read_bytes(), (run / "kinds.csv").read_bytes()
+    found = again(photos, run)
+    assert found.kinds[found.names.index(first)] == "new:3"
+    assert (run / "journal.jsonl").read_bytes() == said
+    assert (run / "kinds.csv").read_bytes() == followed
+    assert RunFolder.open(run).is_whole
+
+
+@pytest.mark.parametrize("lost", ["kinds.csv", "assignment.json", "features/probabilities.npy"])
+def test_a_damaged_answer_is_made_anew_and_follows_again(run: Path, photos: Path, lost: str) -> None:
+    first = next(iter(table(run)))
+    nk.journal(run, say={"do": "move", "pictures": [first], "to": "fresh"}, progress=QUIET)
+    before = files(run)
+    (run / lost).write_bytes(b"damaged")
+    with pytest.raises(NewkindsError, match="not what the run wrote"):
+        nk.load(run)
+    again(photos, run)
+    after = files(run)
+    assert {name for name in before if before[name] != after.get(name)} <= {"run.json", "report/index.html"}
+    assert after["kinds.csv"] == before["kinds.csv"]
+
+
+def test_a_crash_while_the_table_follows_leaves_a_run_that_is_whole(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from newkinds.runs import folder
+
+    first = next(iter(table(run)))
+    move = {"do": "move", "pictures": [first], "to": "fresh"}
+    nk.journal(run, say=move, progress=QUIET)
+    real, turn = folder.write_atomic, 0
+
+    def dies(*arguments: Any, **options: Any) -> None:
+        nonlocal turn
+        turn += 1
+        if turn == at:
+            raise KeyboardInterrupt
+        real(*arguments, **options)
+
+    at = 0
+    for moment in (1, 2, 3):
+        turn, at = 0, moment
+        monkeypatch.setattr(folder, "write_atomic", dies)
+        with pytest.raises(KeyboardInterrupt):
+            nk.journal(run, say=move, progress=QUIET)
+        monkeypatch.undo()
+        assert RunFolder.open(run).is_whole
+    nk.journal(run, undo=True, progress=QUIET)
+    assert table(run)[first] == nk.load(run).kinds[nk.load(run).names.index(first)] == "new:5"
+
+
+def test_what_is_said_while_somebody_works_in_the_folder_is_saved(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newkinds.runs.folder.PATIENCE", 0.05)
+    held, before = FolderLock(run), table(run)
+    nk.journal(run, say={"do": "reject", "kinds": ["new:0"]}, progress=QUIET)
+    assert table(run) == before
+    held.release()
+    assert "none" in nk.load(run).kinds
+    nk.evaluate(run, "folders", progress=QUIET)
+    assert "none" in table(run).values()
+
+
+def test_the_command_lists_undoes_and_does_again(run: Path) -> None:
+    nk.journal(
+        run, say=[{"do": "name", "kind": "new:0", "name": "[red]hinge"}, {"do": "merge", "kinds": ["new:1", "new:2"]}]
+    )
+    said = command(str(run))
+    assert "new:0 called '[red]hinge'" in said
+    assert "new:2 merged into new:1" in said
+    assert "2 actions hold: 0 of 48 pictures confirmed, 1 kinds named" in said
+    said = command(str(run), "--undo", "--times", "2")
+    assert said.count("(undone)") == 2
+    assert "0 actions hold" in said
+    assert "2 can be done again with --redo" in said
+    said = command(str(run), "--redo")
+    assert said.count("(undone)") == 1
+    lines = [json.loads(line) for line in command(str(run), "--json").splitlines()]
+    assert [line["said"]["do"] for line in lines] == ["name", "merge", "undo", "undo", "redo"]
+    for wrong in ({"undo": True, "redo": True}, {"undo": True, "times": 0}):
+        with pytest.raises(UsageError):
+            nk.journal(run, **wrong)  # type: ignore[arg-type]
+
+
+def test_mending_by_command(run: Path) -> None:
+    nk.journal(run, say=[{"do": "accept", "kinds": ["new:0"]}, {"do": "accept", "kinds": ["new:1"]}])
+    lines = (run / "journal.jsonl").read_text().splitlines(keepends=True)
+    (run / "journal.jsonl").write_text("".join([*lines[:2], "{}\n"]))
+    with pytest.raises(NewkindsError, match="line 2") as caught:
+        nk.load(run)
+    assert "--mend" in caught.value.hint
+    assert "1 actions hold" in command(str(run), "--mend")
+    assert nk.load(run).called == {}
+
+
+# Import
+
+
+def imported(run: Path, text: str, name: str = "said.csv", **more: Any) -> Any:
+    file = run.parent / name
+    file.write_text(text, encoding="utf-8")
+    return nk.journal(run, take=file, progress=QUIET, **more)
+
+
+def test_a_table_is_imported_as_one_action(run: Path) -> None:
+    names = list(table(run))
+    kinds = ["new:0", "known:bolt", "gear", "none", "star", "Star ", "kind-1", ""]
+    rows = "".join(f'{name},"{kind}"\n' for name, kind in zip(names, kinds, strict=False))
+    found = imported(run, f"path,kind\n{rows}")
+    assert found.last == 1
+    now = table(run)
+    expected = ["new:0", "known:bolt", "known:gear", "none", "new:3", "new:4", "new:1"]
+    assert [now[name] for name in names[:7]] == expected
+    assert found.state.called == {"new:3": "star", "new:4": "Star"}
+    assert "imported from said.csv" in command(str(run))
+    nk.journal(run, undo=True, progress=QUIET)
+    assert table(run) == dict(zip(names, nk.load(run).kinds.tolist(), strict=True))
+
+
+def test_rows_that_change_nothing_confirm_only_if_asked(run: Path) -> None:
+    whole = (run / "kinds.csv").read_text()
+    assert imported(run, whole).last == 0
+    found = imported(run, whole, confirm=True)
+    assert found.last == 1
+    assert found.state.confirmed.all()
+    again_ = imported(run, whole, confirm=True)
+    assert again_.last == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("path,kind\nhinge/00.png,star\nnowhere.png,star\n", "not among the 48 pictures of the run: 'nowhere.png'"),
+        ("path,kind\nhinge/00.png,star\nhinge/00.png,moon\n", "more than once"),
+        ("path,kind\nhinge/00.png,new:99\n", "no kind 'new:99'"),
+        ("path,kind\nhinge/00.png," + "x" * 300 + "\n", "cannot be the name"),
+        ("path,kind\nhinge/00.png,\n", "says of no picture"),
+        ("path\nhinge/00.png\n", "missing"),
+    ],
+)
+def test_a_table_with_a_mistake_imports_nothing(run: Path, text: str, why: str) -> None:
+    before = files(run)
+    with pytest.raises(DataError, match=why) as caught:
+        imported(run, text)
+    assert caught.value.hint
+    assert files(run) == before
+
+
+def annotated(picture: str, kind: str, **more: Any) -> dict[str, Any]:
+    """Return a task as Label Studio exports it."""
+    chosen = {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": [kind]}}
+    return {"id": 1, "data": {"image": picture}, "annotations": [{"result": [chosen], "was_cancelled": False}], **more}
+
+
+def test_what_label_studio_exports_is_imported(run: Path) -> None:
+    names = list(table(run))
+    first = table(run)[names[0]]
+    cancelled = annotated(names[5], "moon")
+    cancelled["annotations"][0]["was_cancelled"] = True
+    tasks = [
+        annotated(f"/data/local-files/?d={names[0]}", first),
+        annotated(names[1], "star"),
+        annotated(f"https://example.com/{names[2]}", "bolt"),
+        {"id": 4, "data": {"image": names[3]}, "annotations": []},
+        cancelled,
+        {"id": 6, "image": names[6], "choice": "star"},
+    ]
+    found = imported(run, json.dumps(tasks), "export.json")
+    now = table(run)
+    assert now[names[1]] == now[names[6]] == "new:3"
+    assert now[names[2]] == "known:bolt"
+    assert np.flatnonzero(found.state.confirmed).tolist() == [0, 1, 2, 6]
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])
+def test_what_is_no_export_of_label_studio_is_refused(run: Path, text: str) -> None:
+    with pytest.raises(DataError) as caught:
+        imported(run, text, "export.json")
+    assert "Label Studio" in caught.value.hint
+    assert not (run / "journal.jsonl").exists()
+
+
+# Prediction
+
+
+def test_predictions_follow_what_was_merged_rejected_and_split(run: Path, photos: Path) -> None:
+    machine = nk.predict(run, photos / "unsorted", among="new", progress=QUIET)
+    nk.journal(run, say={"do": "merge", "kinds": ["new:0", "new:1"]}, progress=QUIET)
+    merged = nk.predict(run, photos / "unsorted", among="new", progress=QUIET)
+    assert merged.columns == ("new:0", "new:2")
+    np.testing.assert_allclose(merged.probabilities[:, 0], machine.probabilities[:, :2].sum(axis=1), rtol=1e-5)
+    nk.journal(run, say={"do": "merge", "kinds": ["new:2", "known:bolt"]}, progress=QUIET)
+    all_ = nk.predict(run, photos / "unsorted", progress=QUIET)
+    assert all_.columns == ("new:0", "known:bolt", "known:gear", "known:nut", "known:screw")
+    nk.journal(run, undo=True, times=2, progress=QUIET)
+    nk.journal(run, say={"do": "reject", "kinds": ["new:1"]}, progress=QUIET)
+    assert nk.predict(run, photos / "unsorted", progress=QUIET).columns[-1] == "none"
+    nk.journal(run, undo=True, progress=QUIET)
+    inside = [name for name, kind in table(run).items() if kind == "new:0"]
+    alike = inside[0].partition("/")[0]
+    part = [name for name in inside if name.startswith(alike)]
+    nk.journal(run, say={"do": "split", "kind": "new:0", "parts": [{"pictures": part}]}, progress=QUIET)
+    split = nk.predict(run, photos / "unsorted", among="new", progress=QUIET)
+    assert split.columns == ("new:0", "new:1", "new:2", "new:3")
+    together = split.probabilities[:, 0] + split.probabilities[:, 3]
+    np.testing.assert_allclose(together, machine.probabilities[:, 0], rtol=1e-4, atol=1e-6)
+    rows = [split.names.index(name) for name in part]
+    assert (split.probabilities[rows, 3] > split.probabilities[rows, 0]).mean() > 0.9
+    known = nk.predict(run, photos / "today", among="known", progress=QUIET)
+    assert known.columns == ("known:bolt", "known:gear", "known:nut", "known:screw")
