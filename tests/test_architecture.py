@@ -64,6 +64,7 @@ ROOMS = (
     "pipeline/",
     "export/",
     "journal.py",
+    "app/",
     "opening.py",
     "api.py",
     "compare/",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -35,4 +36,4 @@ def by_kind(kind: NDArray[np.int32], value: NDArray[np.float32], kinds: int, mos
     """Return the rows of the `most` largest values of each kind, the largest first, for kinds 0, 1, ..."""
     order = np.lexsort((-value, kind))
     starts = np.searchsorted(kind[order], np.arange(kinds + 1))
-    return [order[start : min(end, start + most)] for start, end in zip(starts[:-1], starts[1:], strict=True)]
+    return [order[start : min(end, start + most)] for start, end in pairwise(starts.tolist())]

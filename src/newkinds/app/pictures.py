@@ -76,6 +76,14 @@ class Pictures:
             return None if below.is_absolute() or ".." in below.parts else self._what / below
         return None if self._files is None else self._files.get(name)
 
+    def is_there(self, row: int) -> bool:
+        """Return whether a picture can be shown."""
+        try:
+            self.thumbnail(row)
+        except MissingError:
+            return False
+        return True
+
     def thumbnail(self, row: int) -> Encoded:
         """Return a small square of a picture; one that is smaller stays as it is. Raises a MissingError."""
         with self._lock:
@@ -167,12 +175,8 @@ def open_pictures(
 def _check_theirs(pictures: Pictures, run: RunFolder, where: str) -> None:
     """Raise a RunError if none of some pictures of the run is there."""
     rows = range(0, len(pictures.names), max(1, len(pictures.names) // LOOKED_FOR))
-    for row in rows:
-        try:
-            pictures.thumbnail(row)
-            return
-        except MissingError:
-            continue
+    if any(pictures.is_there(row) for row in rows):
+        return
     raise RunError(
         f"{where} has none of the pictures of {run.path}, such as {pictures.names[0]!r}.",
         hint="Give the folder, list or file in which the run found them, where it is now.",

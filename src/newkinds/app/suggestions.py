@@ -6,6 +6,7 @@ are now: so a correction changes what is suggested in the same moment.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,19 +78,19 @@ def votes(near: Rows, now: Kinds) -> NDArray[np.float32]:
     return np.asarray(found / np.where(total > 0, total, 1), dtype=np.float32)
 
 
-def elsewhere(near: Rows, now: Kinds, left_out: NDArray[np.bool_] | None = None) -> list[Elsewhere]:
+def elsewhere(near: Rows, now: Kinds, refused: Mapping[int, Collection[int]] | None = None) -> list[Elsewhere]:
     """Return pictures whose neighbours are of another kind, by the two kinds, the most telling groups first.
 
-    left_out: pictures that are not asked for, bool (N,).
+    refused: pictures that are not offered for a kind again, by its index.
     """
     found = votes(near, now)
+    for kind, some in (refused or {}).items():
+        found[list(some), kind] = 0
     rows = np.arange(len(found))
     own = found[rows, now.kind]
     best = found.argmax(axis=1).astype(np.int32)
     share = found[rows, best]
     asked = (best != now.kind) & (share >= MORE) & (share > own) & ~now.confirmed & ~now.closed[best]
-    if left_out is not None:
-        asked &= ~left_out
     said = now.confirmed[near[:, 1:]].sum(axis=1) if near.shape[1] > 1 else np.zeros(len(near), np.int64)
     groups: dict[tuple[int, int], list[int]] = {}
     for row in np.flatnonzero(asked).tolist():
@@ -106,13 +107,11 @@ def elsewhere(near: Rows, now: Kinds, left_out: NDArray[np.bool_] | None = None)
 def alike(near: Rows, now: Kinds) -> list[Alike]:
     """Return pairs of kinds that are each other's neighbours, of which at most one is known, the likeliest first."""
     close = near[:, 1 : CLOSE + 1]
-    own = np.repeat(now.kind, close.shape[1]).astype(np.int64)
     theirs = now.kind[close].ravel().astype(np.int64)
     pairs = np.unique(np.stack([np.repeat(np.arange(len(near)), close.shape[1]), theirs]), axis=1)  # once a picture
     meets = np.bincount(now.kind[pairs[0]].astype(np.int64) * now.count + pairs[1], minlength=now.count**2)
     sizes = np.bincount(now.kind, minlength=now.count)
     share = meets.reshape(now.count, now.count) / np.maximum(sizes, 1)[:, None]
-    del own
     found = []
     for first in range(now.count):
         for second in range(first + 1, now.count):

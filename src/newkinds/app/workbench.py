@@ -21,9 +21,10 @@ from newkinds.clustering.neighbours import nearest_by_direction
 from newkinds.corrections import CorrectionError, Redo, Undo, in_words, parse_action
 from newkinds.progress import QUIET, Progress
 from newkinds.report.embedding_map import make_map
-from newkinds.runs import RunFolder
+from newkinds.runs import RunFolder, names
 from newkinds.runs.journal import Journal, Line
 
+CLOSED = ("rejected", "merged", "gone")  # kinds that pictures are not put into
 COVER = 8  # pictures of a kind in the overview
 MAP_POINTS = 60_000  # on the map: what one index of its painter can tell apart
 VIEWS = 16  # orders that are kept
@@ -35,7 +36,8 @@ class Moment:
     """The state at a line of the journal, as arrays that nothing changes any more.
 
     kinds: every kind that was spoken of; kind: an index of it for each picture, int32 (N,). status: of each, "open",
-    "accepted", "rejected" or, of a merged one, "merged". called: what a person called it, or its known name.
+    "accepted", "rejected"; of a merged one "merged", and "gone" of one that was undone. called: what a person called
+    it, or its known name.
     """
 
     version: int
@@ -56,7 +58,7 @@ class Moment:
     def for_suggestions(self) -> suggestions.Kinds:
         """What suggestions are made from."""
         known = np.array([sort_of(kind) == "known" for kind in self.kinds])
-        closed = np.array([status in ("rejected", "merged") for status in self.status])
+        closed = np.array([status in CLOSED for status in self.status])
         return suggestions.Kinds(self.kind, self.confirmed, known, closed | np.array([k == "none" for k in self.kinds]))
 
     @cached_property
@@ -64,7 +66,7 @@ class Moment:
         """The status of kinds as the queue takes it: known kinds need no check, and "none" is no kind."""
         sorts = [sort_of(kind) for kind in self.kinds]
         return tuple(
-            "rejected" if sort == "none" or status in ("rejected", "merged") else "accepted" if sort == "known" else
+            "rejected" if sort == "none" or status in CLOSED else "accepted" if sort == "known" else
             ("" if status == "open" else status)
             for sort, status in zip(sorts, self.status, strict=True)
         )  # fmt: skip
@@ -114,7 +116,9 @@ class Workbench:
     def __init__(self, run: RunFolder, pictures: Pictures, progress: Progress = QUIET) -> None:
         self.run = run
         self.pictures = pictures
+        self.progress = progress
         self.title = run.path.resolve().name
+        self.known: list[str] = sorted(run.get_json(names.KNOWN))
         self.journal = Journal.open(run, progress)
         self.mark = str(run.data["unsorted"]["fingerprint"])[:12]
         self.refused: dict[str, set[int]] = {}  # pictures that were passed over for a kind, while this is open
@@ -124,6 +128,7 @@ class Workbench:
         seed = run.settings.seed
         self._points = Slow(lambda: points_of(run))
         self._near = Slow(lambda: nearest_by_direction(self.points, suggestions.NEAREST + 1))
+        self._points.start()
         self._map = Slow(lambda: make_map(self.points, self.journal.answer.labels, seed, limit=MAP_POINTS))
 
     @property
@@ -148,7 +153,9 @@ class Workbench:
     def _taken(self) -> Moment:
         state = self.journal.state
         kinds = tuple(state.kinds)
-        status = tuple("merged" if k in state.merged else state.status.get(k, "open") for k in kinds)
+        status = tuple(
+            "merged" if k in state.merged else state.status.get(k, "open") if state.exists(k) else "gone" for k in kinds
+        )
         kind, confirmed = state.kind.copy(), state.confirmed.copy()
         called = tuple(state.name_of(k) for k in kinds)
         found = looks(self.points, kind, len(kinds), confirmed)
@@ -163,7 +170,6 @@ class Workbench:
             redo = history.undone[-1] if history.undone else None
             told = {kind: state.name_of(kind) for kind in state.called}
             come = standing(self.journal.answer, state)
-            known = sorted(k for k in state.given if sort_of(k) == "known")
         covers = orders.by_kind(now.kind, now.looks.own, len(now.kinds), COVER)
         sizes = np.bincount(now.kind, minlength=len(now.kinds)).tolist()
         sure = np.bincount(now.kind, weights=now.confirmed, minlength=len(now.kinds)).astype(int).tolist()
@@ -177,7 +183,7 @@ class Workbench:
                 "cover": covers[number].tolist(),
             }
             for number, kind in enumerate(now.kinds)
-            if now.status[number] != "merged" and (sizes[number] or sort_of(kind) == "new" or kind == "none")
+            if now.status[number] not in ("merged", "gone") and (sizes[number] or now.status[number] != "open")
         ]
         return {
             "version": now.version,
@@ -185,7 +191,7 @@ class Workbench:
             "mark": self.mark,
             "pictures": self.pictures.are_there,
             "kinds": listed,
-            "known": [k.partition(":")[2] for k in known],
+            "known": self.known,
             "undo": None if undo is None else {"line": undo[0], "words": in_words(undo[1], told)},
             "redo": None if redo is None else {"line": redo[0], "words": in_words(redo[1], told)},
             "progress": come,
@@ -267,7 +273,10 @@ class Workbench:
         return None if found is None else (found.items, found.places)
 
     def say(self, said: Any, base: int | None = None) -> list[Line]:
-        """Write what a request says into the journal; pictures may be rows. Returns its lines, which are on the disk."""
+        """Write what a request says into the journal, and return its lines when they are on the disk.
+
+        Pictures may be given as "rows".
+        """
         with self._lock:
             action = parse_action(_with_names(said, self.pictures.names))
             return self.journal.say(action, base=base)
@@ -283,16 +292,16 @@ class Workbench:
             return self.journal.say(Redo(line=line))
 
 
-def _with_names(said: Any, names: Sequence[str]) -> Any:
+def _with_names(said: Any, called: Sequence[str]) -> Any:
     """Return what was said with the names of pictures instead of their rows, wherever "rows" stand."""
     if isinstance(said, list):
-        return [_with_names(one, names) for one in said]
+        return [_with_names(one, called) for one in said]
     if not isinstance(said, dict):
         return said
-    found = {key: _with_names(value, names) for key, value in said.items() if key != "rows"}
+    found = {key: _with_names(value, called) for key, value in said.items() if key != "rows"}
     if "rows" in said:
         rows = said["rows"]
-        if not isinstance(rows, list) or not all(type(row) is int and 0 <= row < len(names) for row in rows):
-            raise CorrectionError("rows should be numbers of pictures.", hint=f"From 0 to {len(names) - 1}.")
-        found["pictures"] = [names[row] for row in rows]
+        if not isinstance(rows, list) or not all(type(row) is int and 0 <= row < len(called) for row in rows):
+            raise CorrectionError("rows should be numbers of pictures.", hint=f"From 0 to {len(called) - 1}.")
+        found["pictures"] = [called[row] for row in rows]
     return found

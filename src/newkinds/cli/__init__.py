@@ -14,7 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 # Importing them registers their commands, in this order.
-from newkinds.cli import discovery, correcting, measuring, bench, naming, caching  # isort: skip # noqa: F401
+from newkinds.cli import discovery, opening, correcting, measuring, bench, naming, caching  # isort: skip # noqa: F401
 from newkinds.cli.base import app, out
 from newkinds.errors import NewkindsError
 from newkinds.memory import keep_freed_memory
