@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import newkinds as nk
 from newkinds.cli import app
 from newkinds.errors import DataError, NewkindsError, UsageError
+from newkinds.rehearsal.trust import Trust
 from newkinds.runs import RunFolder
 from newkinds.runs.lock import FolderLock
 from pictures import UNSORTED
@@ -301,6 +303,27 @@ def test_what_is_no_export_of_label_studio_is_refused(run: Path, text: str) -> N
     assert not (run / "journal.jsonl").exists()
 
 
+# Scores
+
+
+def test_the_machine_is_scored_by_what_was_confirmed(run: Path) -> None:
+    with pytest.raises(UsageError, match="Nobody has confirmed any picture") as caught:
+        nk.evaluate(run, "journal", progress=QUIET)
+    assert caught.value.hint
+    by_folders, _ = nk.evaluate(run, "folders", progress=QUIET)
+    nk.journal(run, say={"do": "batch", "actions": truth_says(run)}, progress=QUIET)
+    by_people, _ = nk.evaluate(run, "journal", progress=QUIET)  # they said the truth of all pictures
+    assert by_people == by_folders
+    loaded = nk.load(run)
+    assert loaded.scores == by_people  # and not the corrected answer by itself
+    nk.journal(run, undo=True, progress=QUIET)
+    first = next(iter(table(run)))
+    nk.journal(run, say={"do": "move", "pictures": [first], "to": "none"}, progress=QUIET)
+    few, _ = nk.evaluate(run, "journal", progress=QUIET)
+    assert few.n == 1
+    assert few.acc is None
+
+
 # Prediction
 
 
@@ -329,3 +352,135 @@ def test_predictions_follow_what_was_merged_rejected_and_split(run: Path, photos
     assert (split.probabilities[rows, 3] > split.probabilities[rows, 0]).mean() > 0.9
     known = nk.predict(run, photos / "today", among="known", progress=QUIET)
     assert known.columns == ("known:bolt", "known:gear", "known:nut", "known:screw")
+
+
+# Again
+
+
+def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: Path) -> None:
+    machine = nk.load(run)
+    with pytest.raises(UsageError, match="Nobody has said anything"):
+        again(photos, run, again=True)
+    hinges = [name for name in machine.names if name.startswith("hinge")]
+    others = [name for name in machine.names if not name.startswith("hinge")]
+    say = [
+        {"do": "move", "pictures": hinges[:8], "to": "fresh"},
+        {"do": "name", "kind": "new:3", "name": "hinge"},
+        {"do": "move", "pictures": others[:1], "to": "none"},
+        {"do": "merge", "kinds": ["new:1", "new:2"]},
+    ]
+    nk.journal(run, say=say, progress=QUIET)
+    before = nk.load(run)
+    found = again(photos, run, again=True)
+    kinds = dict(zip(found.names, found.kinds.tolist(), strict=True))
+    assert {kinds[name] for name in hinges[:8]} == {"new:3"}
+    assert kinds[others[0]] == "none"
+    assert "new:2" not in found.columns
+    assert found.called == {"new:3": "hinge"}
+    first = dict(zip(before.names, before.kinds.tolist(), strict=True))
+    told = [
+        np.mean([(of[name] == "new:3") == name.startswith("hinge") for name in others[1:] + hinges[8:]])
+        for of in (first, kinds)
+    ]
+    assert told[1] > told[0]  # of pictures that nobody spoke of
+    assert table(run) == kinds
+    assert "pictures sorted again by what was said up to line 4" in command(str(run))
+    assert RunFolder.open(run).is_whole
+    # The same line again changes nothing; what is damaged is made anew, by what was said, with the same bytes.
+    kept = files(run)
+    again(photos, run)
+    assert files(run) == kept
+    (run / "assignment.json").write_bytes(b"damaged")
+    again(photos, run)
+    now = files(run)
+    assert {name for name in kept if kept[name] != now[name]} <= {"run.json", "report/index.html"}
+    (run / "again.json").unlink()
+    renewed = again(photos, run)
+    assert {renewed.kinds[renewed.names.index(name)] for name in hinges[:8]} == {"new:3"}
+    assert RunFolder.open(run).is_whole
+    # Further corrections, undo, predictions and exports go on from there.
+    nk.journal(run, undo=True, progress=QUIET)
+    nk.journal(run, say={"do": "reject", "kinds": ["new:0"]}, progress=QUIET)
+    predicted = nk.predict(run, photos / "unsorted", progress=QUIET)
+    assert {"new:1", "new:3", "none"} <= set(predicted.columns)
+    assert nk.export(run, "onnx", run.parent / "kinds.onnx", progress=QUIET).is_file()
+    assert nk.report(run, progress=QUIET).is_file()
+
+
+def test_a_crash_while_sorting_again_is_mended_by_the_same_line(
+    run: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = list(table(run))
+    nk.journal(run, say={"do": "move", "pictures": names[:5], "to": "fresh"}, progress=QUIET)
+    whole = Path(shutil.copytree(run, run.parent / "whole"))
+    again(photos, whole, again=True)
+    real = RunFolder.put
+    for name in ("features/probabilities.npy", "assignment.json", "kinds.csv"):
+        crashed = Path(shutil.copytree(run, run.parent / name.replace("/", "-")))
+
+        def dies(self: RunFolder, output: str, data: bytes, at: str = name) -> None:
+            if output == at:
+                raise KeyboardInterrupt
+            real(self, output, data)
+
+        monkeypatch.setattr(RunFolder, "put", dies)
+        with pytest.raises(KeyboardInterrupt):
+            again(photos, crashed, again=True)
+        monkeypatch.undo()
+        again(photos, crashed)
+        for kept in ("features/probabilities.npy", "assignment.json", "kinds.csv"):
+            assert (crashed / kept).read_bytes() == (whole / kept).read_bytes()
+
+
+def test_an_open_journal_goes_by_the_new_answer(run: Path, photos: Path) -> None:
+    window = nk.journal(run, progress=QUIET)
+    names = list(table(run))
+    nk.journal(run, say={"do": "move", "pictures": names[:5], "to": "fresh"}, progress=QUIET)
+    found = again(photos, run, again=True)
+    window.refresh()
+    assert window.answer.columns == nk.journal(run, progress=QUIET).answer.columns
+    assert [window.state.kind_of(name) for name in found.names] == found.kinds.tolist()
+    with pytest.raises(NewkindsError, match="not something that can be said"):
+        nk.journal(run, say={"do": "again", "line": 1}, progress=QUIET)
+
+
+# The page, and how far to trust it
+
+
+def test_the_page_and_what_to_expect_follow(run: Path) -> None:
+    machine = nk.load(run)
+    trust = Trust(0.6, 0.5, 0.7, None, (0.9, 0.5, 0.4), 0, 0, None, None, (), why="there are too few kinds")
+    with RunFolder.open(run, writing=True) as folder:
+        folder.put_json("trust.json", trust.to_dict())
+    inside = [name for name, kind in zip(machine.names, machine.kinds, strict=True) if kind == "new:2"]
+    say = [
+        {"do": "merge", "kinds": ["new:0", "new:1"]},
+        {"do": "confirm", "kind": "new:2", "pictures": inside},
+        {"do": "name", "kind": "new:2", "name": "<i>washer</i>"},
+        {"do": "move", "pictures": [machine.names[machine.kinds.tolist().index("new:0")]], "to": "known:bolt"},
+    ]
+    nk.journal(run, say=say, progress=QUIET)
+    found = nk.load(run)
+    assert found.trust is not None
+    assert found.columns == ("new:0", "new:2", "known:bolt")
+    zero, one = (int((machine.kinds == kind).sum()) for kind in ("new:0", "new:1"))
+    merged = ((zero - 1) * 0.9 + one * 0.5) / (zero - 1 + one)
+    assert found.trust.purity == pytest.approx((merged, 1.0, 1.0))
+    assert found.trust.acc == pytest.approx(float(found.probabilities.max(axis=1).mean()))
+    confirmed = (len(inside) + 1) / len(machine.names)
+    assert found.trust.acc - found.trust.low == pytest.approx(0.1 * (1 - confirmed))
+    assert f"{len(inside) + 1} pictures are confirmed by a person." in found.trust.remarks
+    page = nk.report(run, progress=QUIET).read_text(encoding="utf-8")
+    assert "As people corrected it: 4 actions" in page
+    assert "<strong>2 new kinds</strong>" in page
+    assert "&lt;i&gt;washer&lt;/i&gt;" in page
+    assert "<i>washer" not in page
+    assert "Kind 1" not in page
+    assert ">bolt</bdi></h3>" in page
+    assert page.count('data-name-of="') == 2  # a known kind has its name
+    data = json.loads(re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, flags=re.DOTALL)[0])
+    assert [(kind["key"], kind["size"]) for kind in data["kinds"]] == [
+        ("0", zero + one - 1),
+        ("2", len(inside)),
+        ("known:bolt", 1),
+    ]

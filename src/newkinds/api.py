@@ -23,7 +23,7 @@ from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal
-from newkinds.pipeline.scoring import score_run
+from newkinds.pipeline.scoring import score_machine, score_run
 from newkinds.predict import predict_images as predict_in
 from newkinds.presets import combine, preset_for
 from newkinds.progress import Progress, automatic
@@ -61,6 +61,7 @@ def discover(
     rehearsals: int | None = None,
     choose: str | None = None,
     anyway: bool = False,
+    again: bool = False,
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
@@ -95,6 +96,8 @@ def discover(
         rehearsals: how many times known kinds are hidden and sorted, to say how far to trust the result; default 5.
         choose: "auto" takes other settings where rehearsals say that they are clearly better, "off" does not.
         anyway: whether to sort even where rehearsals say that it would not work.
+        again: whether to sort the pictures of a finished run anew by what people said since: what they said stays, and
+            the other pictures go by it.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
             network named.
@@ -128,7 +131,7 @@ def discover(
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
-    return pipeline.result(page=page, model=model, anyway=anyway)
+    return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
 def pretrain(
@@ -300,13 +303,16 @@ def evaluate(
 
     Args:
         run: the run folder.
+        truth: as in `discover`; or "journal": what people confirmed, against which the machine's own answer is scored.
         images: the run's unsorted pictures, where they have moved (which is remembered) or were given in memory.
-        truth, data, progress: as in `discover`.
+        data, progress: as in `discover`.
 
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
     with RunFolder.open(Path(run), writing=True) as folder:
+        if str(truth) == "journal":
+            return score_machine(folder)
         say = automatic(progress)
         return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 

@@ -31,6 +31,11 @@ def new_kind(number: int) -> str:
     return f"new:{number}"
 
 
+def new_kinds(number: int) -> tuple[str, ...]:
+    """Return the columns of so many new kinds, numbered from 0."""
+    return tuple(map(new_kind, range(number)))
+
+
 def known_kind(name: str) -> str:
     """Return the column of a known kind: "known:bolt"."""
     return f"known:{name}"
@@ -75,8 +80,7 @@ class Assignment:
         cls, names: Sequence[str], probabilities: NDArray[np.float32], source: Mapping[str, Any] | None = None
     ) -> Self:
         """Return an assignment to new kinds alone, numbered from 0 in the order of the columns (N, K)."""
-        columns = tuple(new_kind(number) for number in range(probabilities.shape[1]))
-        return cls(tuple(names), columns, probabilities, source or {})
+        return cls(tuple(names), new_kinds(probabilities.shape[1]), probabilities, source or {})
 
     def with_own(self, probability: NDArray[np.float64]) -> Self:
         """Return the same kinds with these probabilities of each picture's own kind, (N,), as calibrated ones.

@@ -135,7 +135,7 @@ def predict_images(
     _check_finite(probabilities, pictures)
     found = Assignment(pictures.names, columns, probabilities, source)
     answer = read_answer(run, progress)
-    if answer.state is None or not answer.is_corrected:
+    if answer.state is None or not (answer.is_corrected or answer.is_again):
         return found
     parts = _parts(run, answer, model, data, progress) if among != "known" else {}
     return _followed(found, answer.state, parts, said.features, extra["spread"].numpy(), among)
@@ -144,26 +144,32 @@ def predict_images(
 def _parts(
     run: RunFolder, answer: Answer, model: Model, data: str | Path | None, progress: Progress
 ) -> dict[str, dict[str, NDArray[np.float32]]]:
-    """Return the mean features of what the machine's kinds were split into, by the machine's kind and the kind now.
+    """Return the mean features of what the model's kinds were split into, by the model's kind and the kind now.
 
-    The run's own pictures of those kinds pass through the model again: where nothing was split, none do.
+    The run's own pictures of those kinds pass through the model again: where no kind was made, none do.
     """
     state = answer.state
     assert state is not None
-    before, now = answer.machine.kinds, np.array(state.kinds)[state.kind]
-    split = {kind for kind in state.made if (now == kind).any() and current_column(state, kind) != NONE}
-    origins = sorted({str(kind) for kind in before[np.isin(now, list(split))]})
-    rows = np.flatnonzero(np.isin(before, origins))
+    new, now = [new_kind(number) for number in range(model.kinds)], answer.assignment.kinds
+    made = sorted({str(kind) for kind in now if sort_of(kind) == "new" and kind not in new})
+    rows = np.flatnonzero(np.isin(now, made))
     if not len(rows):
         return {}
-    own = unsorted_of(run, data, progress).select(rows)
-    features = model_outputs(model, own, title="Kinds that were split", progress=progress).features
+    everyone = unsorted_of(run, data, progress)
+    outputs = model_outputs(model, everyone.select(rows), title="Kinds that were made", progress=progress)
+    origin = outputs.log_p.argmax(axis=1)  # the kind that the model takes each of them for
     found: dict[str, dict[str, NDArray[np.float32]]] = {}
-    for origin in origins:
-        for kind in sorted({state.current(origin), *split}):
-            of = (before[rows] == origin) & (now[rows] == kind)
+    for number in np.unique(origin).tolist():
+        there = current_column(state, new[number])
+        for kind in made:
+            of = (origin == number) & (now[rows] == kind)
             if of.any():
-                found.setdefault(origin, {})[kind] = features[of].mean(axis=0)
+                found.setdefault(new[number], {})[kind] = outputs.features[of].mean(axis=0)
+        stayed = np.flatnonzero(now == there)
+        if len(stayed) and there != NONE:
+            title = "Kinds that they were made from"
+            own = model_outputs(model, everyone.select(stayed), title=title, progress=progress)
+            found[new[number]][there] = own.features.mean(axis=0)
     return found
 
 

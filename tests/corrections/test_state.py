@@ -261,8 +261,9 @@ def test_the_last_that_holds_is_undone_and_nothing_else(history: History) -> Non
 
 def test_kinds_with_one_name_are_told(history: History) -> None:
     state = said(
-        history, Name(kind="new:0", name="Washer"), Name(kind="new:3", name="washer"), Name(kind="new:1", name="bolt")
+        history, Name(kind="new:0", name="washer"), Name(kind="new:3", name="washer"), Name(kind="new:1", name="bolt")
     )
+    said(history, Name(kind="new:2", name="Washer"))  # as letters, A and a are two
     assert sorted(state.namesakes.values()) == [["known:bolt", "new:1"], ["new:0", "new:3"]]
 
 
@@ -281,6 +282,7 @@ def test_kinds_with_one_name_are_told(history: History) -> None:
         {"do": "merge", "kinds": ["new:1"]},
         {"do": "undo", "line": "3"},
         {"do": "batch", "actions": [{"do": "batch", "actions": []}]},
+        {"do": "again", "line": 3},
         ["move"],
         None,
     ],

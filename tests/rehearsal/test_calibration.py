@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from newkinds.assignment import Assignment
+from newkinds.regression import FREEDOM
 from newkinds.rehearsal.calibration import (
     EACH_KIND,
-    FREEDOM,
     Calibration,
     Observed,
     beginning,

@@ -148,26 +148,47 @@ class Redo(_Said):
     line: Line
 
 
+class Again(_Said):
+    """Note that the machine has sorted the pictures again, by what was said up to a line; nobody can undo that."""
+
+    do: Literal["again"] = "again"
+    line: Annotated[int, Field(ge=0, strict=True)]
+
+
 Action: TypeAlias = Name | Merge | Split | Move | Confirm | Accept | Reject | Reopen | Batch
-Said: TypeAlias = Action | Undo | Redo
-_ADAPTER: TypeAdapter[Said] = TypeAdapter(Annotated[Said, Field(discriminator="do")])
+Request: TypeAlias = Action | Undo | Redo
+Said: TypeAlias = Request | Again
+_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="do")])
+_SAID: TypeAdapter[Said] = TypeAdapter(Annotated[Said, Field(discriminator="do")])
 
 
-def parse_action(values: Any) -> Said:
+def parse_action(values: Any) -> Request:
     """Return an action, an undo or a redo from plain values, as JSON has them; raise a CorrectionError if it is none.
 
     No value is converted: a number is no text.
     """
     try:
-        return _ADAPTER.validate_python(values)
+        return _REQUEST.validate_python(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise CorrectionError(
-            f"This is not something that can be said about kinds: {where or 'it'}: {first['msg']}{more}.",
-            hint='Say for example {"do": "move", "pictures": ["a.jpg"], "to": "new:3"}.',
-        ) from None
+        raise _no_action(error) from None
+
+
+def parse_line(values: Any) -> Said:
+    """Return what a line of the journal says: an action, an undo or a redo, or a note that only newkinds writes."""
+    try:
+        return _SAID.validate_python(values)
+    except ValidationError as error:
+        raise _no_action(error) from None
+
+
+def _no_action(error: ValidationError) -> CorrectionError:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return CorrectionError(
+        f"This is not something that can be said about kinds: {where or 'it'}: {first['msg']}{more}.",
+        hint='Say for example {"do": "move", "pictures": ["a.jpg"], "to": "new:3"}.',
+    )
 
 
 def flat(action: Action) -> Iterator[Name | Merge | Split | Move | Confirm | Accept | Reject | Reopen]:

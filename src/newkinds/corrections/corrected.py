@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +32,18 @@ def corrected(answer: Assignment, state: State) -> Assignment:
     own = np.array([place.get(target[kind], 0) for kind in state.kinds], dtype=np.int64)[state.kind]
     _let_win(numbers, own, state.confirmed)
     return replace(answer, columns=columns, probabilities=numbers, source={**answer.source, "corrected": True})
+
+
+def united(found: Assignment, target: Mapping[str, str]) -> Assignment:
+    """Return an answer in which several kinds are one. target: which kind each column is."""
+    columns = in_order(target[column] for column in found.columns)
+    place = np.array([columns.index(target[column]) for column in found.columns], dtype=np.int64)
+    numbers = np.zeros((len(found), len(columns)), dtype=np.float32)
+    for number, given in zip(place, found.probabilities.T, strict=True):
+        numbers[:, number] += given
+    np.minimum(numbers, 1, out=numbers)
+    _let_win(numbers, place[found.labels], np.zeros(len(found), dtype=np.bool_))
+    return replace(found, columns=columns, probabilities=numbers)
 
 
 def of_other_pictures(found: Assignment, state: State) -> Assignment:

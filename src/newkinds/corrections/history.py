@@ -12,6 +12,7 @@ from newkinds.corrections.actions import (
     FRESH,
     Accept,
     Action,
+    Again,
     Batch,
     Confirm,
     CorrectionError,
@@ -77,6 +78,8 @@ class History:
 
     def take(self, line: int, said: Said) -> None:
         """Change the state by a line of the journal, which `resolved` has checked when it was written."""
+        if isinstance(said, Again):
+            return
         if isinstance(said, Undo):
             last = self._last(said)
             self.state.undo(last.change)
@@ -101,6 +104,8 @@ class History:
             return said
         if isinstance(said, Redo):
             self._next(said)
+            return said
+        if isinstance(said, Again):
             return said
         fresh = _Fresh(self.next_number)
         changes: list[Change] = []

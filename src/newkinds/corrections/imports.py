@@ -69,7 +69,7 @@ def as_action(pairs: Pairs, state: State, *, confirm: bool, note: str) -> Batch 
     A kind is one of the run's, "new:3", "known:bolt" or "none", or a name: that of a kind, or of one that is made.
     confirm: whether pictures that are of that kind already are confirmed.
     """
-    named = {state.called[kind].casefold(): kind for kind in sorted(state.called) if kind not in state.merged}
+    named = {state.called[kind]: kind for kind in sorted(state.called, reverse=True) if kind not in state.merged}
     moves: dict[str, list[str]] = {}
     stays: dict[str, list[str]] = {}
     fresh: dict[str, str] = {}
@@ -96,8 +96,8 @@ def _kind_of(label: str, state: State, named: Mapping[str, str]) -> str | None:
     """Return the kind of the run that a label means, None if there is none yet."""
     if state.exists(label):
         return state.current(label)
-    if label.casefold() in named:
-        return named[label.casefold()]
+    if label in named:
+        return named[label]
     if state.exists(known_kind(label)):
         return known_kind(label)
     number = label.removeprefix("kind-")

@@ -102,8 +102,8 @@ class State:
         found: dict[str, list[str]] = {}
         for kind in (*self.called, *(one for one in self._given if sort_of(one) == "known")):
             if kind not in self.merged:
-                found.setdefault(self.name_of(kind).casefold(), []).append(kind)
-        return {self.name_of(kinds[0]): sorted(kinds) for kinds in found.values() if len(kinds) > 1}
+                found.setdefault(self.name_of(kind), []).append(kind)
+        return {name: sorted(kinds) for name, kinds in found.items() if len(kinds) > 1}
 
     def apply(self, action: Action) -> Change:
         """Change the state by an action, and return what undoes it.

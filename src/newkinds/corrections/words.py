@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from newkinds.corrections.actions import (
     Accept,
+    Again,
     Batch,
     Confirm,
     Merge,
@@ -31,6 +32,8 @@ def in_words(said: Said, called: Mapping[str, str] | None = None) -> str:
 
     if isinstance(said, Undo | Redo):
         return f"line {said.line} {'undone' if isinstance(said, Undo) else 'done again'}"
+    if isinstance(said, Again):
+        return f"pictures sorted again by what was said up to line {said.line}"
     if isinstance(said, Batch):
         told = said.note or f"{in_words(said.actions[0], called)}, ..."
         return told if said.note or len(said.actions) > 1 else in_words(said.actions[0], called)

@@ -90,6 +90,19 @@ class ImageSet:
         return replace(chosen, labels=labels, classes=classes, fingerprint=mark, skipped=())
 
 
+def joined(first: ImageSet, second: ImageSet) -> ImageSet:
+    """Return the pictures of two sets of one shape, one set after the other, without labels."""
+    return replace(
+        first,
+        pixels=np.concatenate([first.pixels, second.pixels]),
+        names=first.names + second.names,
+        labels=None,
+        classes=(),
+        fingerprint=_hash([first.fingerprint, "and", second.fingerprint]),
+        skipped=(),
+    )
+
+
 def image_set(
     pixels: NDArray[Any],
     names: Sequence[str],

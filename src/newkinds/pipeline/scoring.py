@@ -7,10 +7,26 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment
 from newkinds.clustering import kmeans
+from newkinds.errors import UsageError
 from newkinds.evaluation.scores import Scores, score
+from newkinds.evaluation.truth import UNKNOWN
 from newkinds.runs import RunFolder, names
-from newkinds.runs.following import follow
+from newkinds.runs.following import OF_MACHINE, follow
+
+
+def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
+    """Score what the machine said against what people confirmed, and keep the scores in the run folder."""
+    answer = follow(run)
+    if answer.state is None or not answer.state.confirmed.any():
+        raise UsageError(
+            f"Nobody has confirmed any picture of the run in {run.path}.",
+            hint="Confirm or move some, or give another --truth.",
+        )
+    kinds = [answer.state.kinds[kind] for kind in answer.state.kind.tolist()]
+    truth = [kind if yes else UNKNOWN for kind, yes in zip(kinds, answer.state.confirmed, strict=True)]
+    return _score(run, answer.machine, truth, len(answer.machine.columns), None, of_machine=True)
 
 
 def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | None = None) -> tuple[Scores, Scores]:
@@ -22,10 +38,24 @@ def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | Non
     truth: the true kind of each picture, "" where it is not known. features: f's of the unsorted pictures, float32
     (N, d), if already computed.
     """
-    answer, settings = follow(run), run.settings
+    answer = follow(run)
+    return _score(run, answer.assignment, truth, len(answer.machine.columns), features)
+
+
+def _score(
+    run: RunFolder,
+    found: Assignment,
+    truth: Sequence[str],
+    kinds: int,
+    features: NDArray[Any] | None,
+    *,
+    of_machine: bool = False,
+) -> tuple[Scores, Scores]:
+    """Score an answer, and k-means into as many `kinds`, and keep the scores."""
     if features is None:
         features = run.get_array(names.features("unsorted"))
-    start = kmeans(features, len(answer.machine.columns), seed=settings.seed, restarts=settings.initialise.restarts)
-    discovered, baseline = score(answer.assignment.labels, truth), score(start.labels, truth)
-    run.put_json(names.SCORES, {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)})
+    start = kmeans(features, kinds, seed=run.settings.seed, restarts=run.settings.initialise.restarts)
+    discovered, baseline = score(found.labels, truth), score(start.labels, truth)
+    kept = {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)}
+    run.put_json(names.SCORES, {**kept, OF_MACHINE: True} if of_machine else kept)
     return discovered, baseline

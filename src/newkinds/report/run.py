@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from newkinds.assignment import sort_of
+from newkinds.assignment import new_kind
+from newkinds.corrections.state import number_of
 from newkinds.evaluation.scores import Scores
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Snapshot
@@ -87,10 +88,8 @@ def _nearest_known(run: RunFolder, answer: Answer) -> NearestKnown | None:
     if not run.lists(names.NEAREST_KNOWN):
         return None
     near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
-    if not answer.is_corrected:
-        return near
-    new = [column for column in answer.machine.columns if sort_of(column) == "new"]
-    place = np.array([new.index(column) if column in new else -1 for column in answer.assignment.columns])
+    numbers = [number_of(column) for column in answer.assignment.columns]  # the model's kinds are numbered from 0
+    place = np.array([-1 if n is None or n >= len(near.of_kinds) else n for n in numbers], dtype=np.int64)
     return replace(
         near,
         of_kinds=np.where(place < 0, -1, near.of_kinds[place]),
@@ -100,9 +99,10 @@ def _nearest_known(run: RunFolder, answer: Answer) -> NearestKnown | None:
 
 def _followed(answer: Answer, taken: Snapshot) -> Snapshot:
     """Return a snapshot with the kinds of the answer as they are now: merged ones have the sum of theirs."""
-    if not answer.is_corrected or taken.p.shape[1] != len(answer.machine.columns):
+    first = tuple(new_kind(number) for number in range(taken.p.shape[1]))
+    if answer.assignment.columns[: len(first)] == first and not answer.is_corrected:
         return taken
-    into = answer.now_of_machine()
+    into = answer.now_of(first)
     return replace(taken, p=taken.p @ into, q=taken.q @ into)
 
 

@@ -242,6 +242,13 @@ class RunFolder:
         self._mark_log(name)
         self._write_about()
 
+    def forget(self, name: str) -> None:
+        """List an output no more: until it is put again, a run that is continued makes it anew."""
+        if is_writer():
+            self._about["outputs"].pop(name, None)
+            self._follow(name, None)
+            self._write_about()
+
     def put_followed(self, name: str, data: bytes, line: int) -> None:
         """Write an output as it is after the journal's first lines, up to `line`; what the machine made stays listed.
 

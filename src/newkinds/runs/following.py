@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,6 +18,8 @@ from newkinds.runs import names
 from newkinds.runs.folder import RunFolder
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import read_assignment, read_scores, read_trust
+
+OF_MACHINE = "of_machine"  # in scores.json: they are the machine's, against what people said
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,24 @@ class Answer:
         return self.assignment is not self.machine
 
     @property
+    def is_again(self) -> bool:
+        """Whether the machine has sorted the pictures again by what people said."""
+        return "again" in self.machine.source
+
+    @property
     def holds(self) -> int:
         """The line of the journal that files which follow it go up to: 0 where they are the machine's alone."""
         return self.line if self.is_corrected else 0
 
-    def now_of_machine(self) -> NDArray[np.float32]:
-        """Return which of the kinds now (C) each of the machine's (K) is: float32 (K, C), one 1 in each row."""
-        assert self.state is not None
-        now = [current_column(self.state, column) for column in self.machine.columns]
-        into = np.zeros((len(now), len(self.assignment.columns)), dtype=np.float32)
-        into[np.arange(len(now)), [self.assignment.columns.index(column) for column in now]] = 1
+    def now_of(self, columns: Sequence[str]) -> NDArray[np.float32]:
+        """Return which of the kinds now (C) some that the machine had (K) are: float32 (K, C), a 1 in each row, or none
+        where the kind is gone.
+        """
+        into = np.zeros((len(columns), len(self.assignment.columns)), dtype=np.float32)
+        for row, column in enumerate(columns):
+            now = column if self.state is None else current_column(self.state, column)
+            if now in self.assignment.columns:
+                into[row, self.assignment.columns.index(now)] = 1
         return into
 
 
@@ -84,7 +94,7 @@ def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
 def read_current_scores(run: RunFolder, answer: Answer) -> tuple[Scores, Scores, tuple[str, ...]] | None:
     """Return the scores of the answer as it is now, those of k-means, and the truth, if the run was scored."""
     kept = read_scores(run)
-    if kept is None or not answer.is_corrected:
+    if kept is None or not answer.is_corrected or run.get_json(names.SCORES).get(OF_MACHINE):
         return kept
     _, baseline, truth = kept
     return score(answer.assignment.labels, truth), baseline, truth

@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.assignment import Assignment
-from newkinds.corrections import CorrectionError, History, Redo, State, Undo, parse_action
-from newkinds.corrections.actions import Said
+from newkinds.corrections import Again, CorrectionError, History, Redo, State, Undo
+from newkinds.corrections.actions import Said, parse_line
 from newkinds.errors import RunError
 from newkinds.files import open_plain, sync_folder
 from newkinds.progress import QUIET, Progress
@@ -73,6 +73,8 @@ class Journal:
         self._offset = 0  # where the last line ends
         self._hash = ""  # of the last line
         self._torn = b""  # what was noticed behind it
+        self._is_read = False
+        self._answer_now: Callable[[], Assignment] | None = None  # reads what the machine says by now
 
     @classmethod
     def open(cls, run: RunFolder, progress: Progress = QUIET) -> Journal:
@@ -94,7 +96,9 @@ class Journal:
     @classmethod
     def _of(cls, run: RunFolder) -> Journal:
         known: list[str] = run.get_json(names.KNOWN)
-        return cls(run.path / names.JOURNAL, run.data["unsorted"]["fingerprint"], read_assignment(run), known)
+        journal = cls(run.path / names.JOURNAL, run.data["unsorted"]["fingerprint"], read_assignment(run), known)
+        journal._answer_now = lambda: read_assignment(RunFolder.open(run.path))
+        return journal
 
     @property
     def state(self) -> State:
@@ -114,6 +118,7 @@ class Journal:
         except FileNotFoundError:
             if self._offset:
                 raise self._broken(1, "it is gone") from None
+            self._is_read = True
             return []
 
     def say(self, *said: Said, base: int | None = None) -> list[Line]:
@@ -177,6 +182,12 @@ class Journal:
         assert not isinstance(said, type)
         return said
 
+    def _take_answer(self) -> None:
+        """Go by what the machine says by now, after it has sorted the pictures again while this was open."""
+        if self._answer_now is not None:
+            self.answer = self._answer_now()
+            self._replay()
+
     def _replay(self) -> None:
         """Make the state anew from the lines that are written."""
         self.history = History(self.answer, self._known)
@@ -239,6 +250,9 @@ class Journal:
                 self._offset, self._hash = link.end, link.hash
         except (ValueError, CorrectionError) as error:
             raise self._broken(self.last + 1, str(error)) from None
+        if self._is_read and any(isinstance(line.said, Again) for line in found):
+            self._take_answer()
+        self._is_read = True
         torn = data[len(data) - (size - self._offset) :]
         if torn and torn != self._torn:
             self._torn = torn
@@ -255,7 +269,7 @@ class Journal:
         number, time = values.get("line"), values.get("time")
         if number != self.last + 1 or not isinstance(time, str):
             raise ValueError(f"it says that it is line {number}")
-        return Line(number, time, parse_action(values.get("said")))
+        return Line(number, time, parse_line(values.get("said")))
 
     def _put_aside(self, descriptor: int, why: str) -> None:
         """Cut off what follows the last line that holds, after it was copied to another file."""
