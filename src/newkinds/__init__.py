@@ -5,6 +5,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from newkinds.memory import check_address_space, explained
 from newkinds.version import __version__
 
 if TYPE_CHECKING:  # the same names again, for type checkers and editors
@@ -81,6 +82,8 @@ _HOMES = {
     "settings": "newkinds.listing",
 }
 
+_LIGHT = ("NewkindsError", "Progress")  # needs none of the large libraries
+
 
 class _Package(ModuleType):
     """The package as a module that imports its public names on first use.
@@ -93,7 +96,10 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name]), name)
+        if name not in _LIGHT:
+            check_address_space()
+        with explained("newkinds and its libraries"):
+            value = getattr(import_module(_HOMES[name]), name)
         setattr(self, name, value)
         return value
 

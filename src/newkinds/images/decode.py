@@ -43,6 +43,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from newkinds.errors import UsageError, unknown_name
 from newkinds.images.formats import AVIF, HEAD, HEIC, RAW, VIDEO, Unread, by_content, by_ending
+from newkinds.images.libtiff import libtiff_errors
 from newkinds.images.limits import MAX_READS, PIXELS, MeteredBytes, MeteredFile
 from newkinds.images.limits import ImageError as ImageError
 
@@ -370,8 +371,24 @@ def _loaded(data: bytes, size: int | None, max_pixels: int, ready: bool) -> Iter
     """Yield a picture decoded as `_prepared` says, in memory that threads share. ready: it is taken already."""
     picture = _prepared(data, size, max_pixels)
     with PIXELS.of(0 if ready else picture.width * picture.height * _bytes_of_a_pixel(picture)):
-        picture.load()
+        _load(picture)
         yield picture
+
+
+def _load(picture: ImageFile.ImageFile) -> None:
+    """Decode a picture; what libtiff says of an error, even of one after which it goes on, is the reason to refuse."""
+    if not isinstance(picture, TiffImageFile):
+        picture.load()
+        return
+    with libtiff_errors() as errors:
+        try:
+            picture.load()
+        except Exception as error:
+            if errors and not isinstance(error, MemoryError):
+                raise ImageError(f"broken ({errors[0]})") from error
+            raise
+    if errors:
+        raise ImageError(f"broken ({errors[0]})")
 
 
 def _prepared(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile:
