@@ -269,6 +269,27 @@ def test_a_table_with_a_mistake_imports_nothing(run: Path, text: str, why: str) 
     assert files(run) == before
 
 
+def test_the_own_table_may_be_changed_and_imported(run: Path) -> None:
+    names = list(table(run))
+    nk.journal(run, say={"do": "move", "pictures": names[5:6], "to": "none"}, progress=QUIET)
+    rows = (run / "kinds.csv").read_text().splitlines()
+    first, *rest = rows[1].split(",")
+    rows[1] = ",".join([first, "star", *rest[1:]])
+    changed = "\r\n".join(row.replace(",", ";") for row in rows)  # as some spreadsheets save it
+    (run / "kinds.csv").write_text("\ufeff" + changed)
+    with pytest.raises(NewkindsError, match="not what the run wrote"):
+        nk.load(run)
+    found = nk.journal(run, take=run / "kinds.csv", progress=QUIET)
+    assert found.state.called == {"new:3": "star"}
+    now = table(run)
+    assert (now[names[0]], now[names[5]]) == ("new:3", "none")
+    assert RunFolder.open(run).is_whole
+    (run / "kinds.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]))
+    with pytest.raises(DataError, match="not those of the run's pictures in their order") as caught:
+        nk.journal(run, take=run / "kinds.csv", progress=QUIET)
+    assert caught.value.hint
+
+
 def annotated(picture: str, kind: str, **more: Any) -> dict[str, Any]:
     """Return a task as Label Studio exports it."""
     chosen = {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": [kind]}}

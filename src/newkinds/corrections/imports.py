@@ -149,12 +149,14 @@ def _choice(task: Mapping[str, Any]) -> str | None:
     annotations = task.get("annotations")
     if not isinstance(annotations, list):  # the short form has the choice itself
         given = next((task[key] for key in CHOICES if key in task), None)
-        given = given.get("choices", [None])[0] if isinstance(given, dict) else given
+        several = given.get("choices") if isinstance(given, dict) else None
+        given = several[0] if isinstance(several, list) and several else given
         return given.strip() or None if isinstance(given, str) else None
     for annotation in reversed(annotations):
         if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             continue
-        for result in annotation.get("result") or []:
+        results = annotation.get("result")
+        for result in results if isinstance(results, list) else ():
             value = result.get("value") if isinstance(result, dict) and result.get("type") == "choices" else None
             choices = value.get("choices") if isinstance(value, dict) else None
             if isinstance(choices, list) and choices and isinstance(choices[0], str):
