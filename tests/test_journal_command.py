@@ -269,6 +269,18 @@ def test_a_table_with_a_mistake_imports_nothing(run: Path, text: str, why: str) 
     assert files(run) == before
 
 
+def test_names_of_the_page_are_imported(run: Path) -> None:
+    names = {"newkinds": "names", "run": "shop", "names": {"0": " hinge ", "2": "<b>", "1": ""}}
+    found = imported(run, json.dumps(names), "names.json")
+    assert found.state.called == {"new:0": "hinge", "new:2": "<b>"}
+    assert found.last == 1
+    assert imported(run, json.dumps(names), "names.json").last == 1
+    nk.journal(run, undo=True, progress=QUIET)
+    assert not nk.load(run).called
+    with pytest.raises(DataError, match="kind that the run does not have: '7'"):
+        imported(run, json.dumps({**names, "names": {"7": "x"}}), "names.json")
+
+
 def test_the_own_table_may_be_changed_and_imported(run: Path) -> None:
     names = list(table(run))
     nk.journal(run, say={"do": "move", "pictures": names[5:6], "to": "none"}, progress=QUIET)
