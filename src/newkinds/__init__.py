@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
         report,
         scan,
     )
+    from newkinds.app import open
     from newkinds.assignment import Assignment
     from newkinds.cache import cache
     from newkinds.clustering import ConstrainedKMeans
@@ -68,6 +69,7 @@ _HOMES = {
     "load_network": "newkinds.trained_network",
     "methods": "newkinds.listing",
     "networks": "newkinds.listing",
+    "open": "newkinds.app",
     "open_images": "newkinds.images",
     "predict": "newkinds.api",
     "prepare": "newkinds.api",
@@ -139,6 +141,7 @@ __all__ = [
     "load_network",
     "methods",
     "networks",
+    "open",
     "open_images",
     "predict",
     "prepare",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 # Importing them registers their commands, in this order.
-from newkinds.cli import discovery, correcting, measuring, bench, naming, caching  # isort: skip # noqa: F401
+from newkinds.cli import discovery, opening, correcting, measuring, bench, naming, caching  # isort: skip # noqa: F401
 from newkinds.cli.base import app, out
 from newkinds.cli.streams import close_streams, prepare_streams
 from newkinds.cli.unexpected import report_unexpected

@@ -101,7 +101,9 @@ Data = Annotated[
 ]
 Images = Annotated[
     str | None,
-    typer.Option("--images", help="The run's unsorted pictures, where they have moved; remembered from then on."),
+    typer.Option(
+        "--images", "--pictures", help="The run's unsorted pictures, where they have moved; remembered from then on."
+    ),
 ]
 Device = Annotated[
     str | None,

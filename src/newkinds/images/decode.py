@@ -54,6 +54,7 @@ MAX_SCANS = 200  # of a progressive JPEG: encoders write 10, an attack thousands
 BYTES_OF_A_PIXEL, BYTES_OF_LAYERS = 10, 16  # of memory while a picture is decoded; with transparency or more bits
 
 FITS = ("crop", "squash")
+WITHIN = "within"  # for looking at: the whole picture, its longer side at most the size
 
 _READERS: tuple[tuple[bytes, type[ImageFile.ImageFile]], ...] = (
     (rb"\xff\xd8\xff", JpegImageFile),
@@ -117,7 +118,8 @@ def decode(
 
     size: the side of the square that comes out, by an antialiased resize; None keeps width and height.
     channels: 1 for grey (ITU-R 601 luma of a colour picture) or 3 for RGB (a grey one three times).
-    fit: "crop" brings the shorter side to `size` and keeps the centre, "squash" brings both sides to `size`.
+    fit: "crop" brings the shorter side to `size` and keeps the centre, "squash" brings both sides to `size`, and
+    "within" makes the whole picture smaller, where its longer side is over `size`.
 
     Returns (channels, H, W) uint8, contiguous. Raises ImageError where the file cannot be used.
     """
@@ -163,7 +165,7 @@ def _check_wanted(size: int | None, channels: int, fit: str) -> None:
         raise UsageError(f"size={size} should be >= 1.")
     if channels not in (1, 3):
         raise UsageError(f"channels={channels} should be 1 or 3.")
-    if fit not in FITS:
+    if fit not in (*FITS, WITHIN):
         raise unknown_name("fit", fit, FITS)
 
 
@@ -173,8 +175,10 @@ def _fitted(picture: Image.Image, size: int | None, channels: int, fit: str) -> 
         picture = picture.convert("L")
     if size is not None:
         box = _centre_square(picture.size) if fit == "crop" else None
+        share = min(1.0, size / max(picture.size))
+        wanted = tuple(max(1, round(side * share)) for side in picture.size) if fit == WITHIN else (size, size)
         # Lanczos, after a cheap box reduction to three times the size where the picture is much larger.
-        picture = picture.resize((size, size), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
+        picture = picture.resize((wanted[0], wanted[1]), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
     pixels = np.asarray(picture)
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     return np.array(np.broadcast_to(planes, (channels, *planes.shape[1:])), order="C")

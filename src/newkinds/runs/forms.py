@@ -75,9 +75,15 @@ def keys(forms: Mapping[str, Form], optional: Mapping[str, Form] | None = None) 
 
 
 _POINT = keys({"k": maybe(whole)}, {"accuracy": maybe(number), "index": maybe(number), "found": maybe(number)})
+_MIXED = keys(
+    {"all": number}
+    | {name: maybe(number) for name in ("old", "new", "named", "auroc")}
+    | dict.fromkeys(("n_old", "n_new", "rejected", "rejected_wrongly"), whole)
+)
 _SCORES = keys(
     {"n_found": whole, "n_true": whole, "error_in_k": maybe(number)},
-    {name: maybe(number) for name in ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "n", "of")},
+    {name: maybe(number) for name in ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "n", "of")}
+    | {"mixed": maybe(_MIXED)},
 )
 _TRIAL = keys({"acc": number, "nmi": number})
 _REHEARSED = keys(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -38,6 +38,18 @@ def read_assignment(run: RunFolder) -> Assignment:
         about = run.get_json(names.ASSIGNMENT)
         source = {**about["source"], "version": run.version}
         return Assignment(paths, tuple(about["columns"]), probabilities, source)
+
+
+def restore_table(run: RunFolder, names_in_order: Sequence[str]) -> bool:
+    """Write kinds.csv as the machine made it, where it was changed; return whether these are the pictures of the run.
+
+    The names of the pictures stand nowhere else: their hash tells whether they are right. The run is open for writing.
+    """
+    about, probabilities = run.get_json(names.ASSIGNMENT), run.get_array(names.PROBABILITIES)
+    if len(names_in_order) != len(probabilities):
+        return False
+    made = Assignment(tuple(names_in_order), tuple(about["columns"]), probabilities)
+    return run.restore(names.KINDS, made.table())
 
 
 def method_of(run: RunFolder) -> str:
