@@ -269,6 +269,53 @@ def test_a_table_with_a_mistake_imports_nothing(run: Path, text: str, why: str) 
     assert files(run) == before
 
 
+def test_labels_name_the_kinds_that_they_are_mostly_of(run: Path) -> None:
+    before = table(run)
+    by = {kind: [name for name in before if before[name] == kind] for kind in ("new:0", "new:1")}
+    rows = [(name, "alpha") for name in by["new:0"][:5]] + [(by["new:0"][5], "beta")]
+    rows += [(name, "beta") for name in by["new:1"][:4]]
+    found = imported(run, "path,kind\n" + "".join(f"{name},{kind}\n" for name, kind in rows), confirm=True)
+    assert found.state.called == {"new:0": "alpha", "new:1": "beta"}
+    assert not found.state.made
+    assert int(found.state.confirmed.sum()) == 10
+    assert found.state.kind_of(by["new:0"][5]) == "new:1"
+    more = imported(run, f"path,kind\n{by['new:0'][6]},gamma\n", "more.csv")  # new:0 has a name
+    assert more.state.called["new:3"] == "gamma"
+
+
+def test_names_of_the_page_are_imported(run: Path) -> None:
+    names = {"newkinds": "names", "run": "shop", "names": {"0": " hinge ", "2": "<b>", "1": ""}}
+    found = imported(run, json.dumps(names), "names.json")
+    assert found.state.called == {"new:0": "hinge", "new:2": "<b>"}
+    assert found.last == 1
+    assert imported(run, json.dumps(names), "names.json").last == 1
+    nk.journal(run, undo=True, progress=QUIET)
+    assert not nk.load(run).called
+    with pytest.raises(DataError, match="kind that the run does not have: '7'"):
+        imported(run, json.dumps({**names, "names": {"7": "x"}}), "names.json")
+
+
+def test_the_own_table_may_be_changed_and_imported(run: Path) -> None:
+    names = list(table(run))
+    nk.journal(run, say={"do": "move", "pictures": names[5:6], "to": "none"}, progress=QUIET)
+    rows = (run / "kinds.csv").read_text().splitlines()
+    first, *rest = rows[1].split(",")
+    rows[1] = ",".join([first, "star", *rest[1:]])
+    changed = "\r\n".join(row.replace(",", ";") for row in rows)  # as some spreadsheets save it
+    (run / "kinds.csv").write_text("\ufeff" + changed)
+    with pytest.raises(NewkindsError, match="not what the run wrote"):
+        nk.load(run)
+    found = nk.journal(run, take=run / "kinds.csv", progress=QUIET)
+    assert found.state.called == {"new:3": "star"}
+    now = table(run)
+    assert (now[names[0]], now[names[5]]) == ("new:3", "none")
+    assert RunFolder.open(run).is_whole
+    (run / "kinds.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]))
+    with pytest.raises(DataError, match="not those of the run's pictures in their order") as caught:
+        nk.journal(run, take=run / "kinds.csv", progress=QUIET)
+    assert caught.value.hint
+
+
 def annotated(picture: str, kind: str, **more: Any) -> dict[str, Any]:
     """Return a task as Label Studio exports it."""
     chosen = {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": [kind]}}
@@ -384,6 +431,8 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     ]
     assert told[1] > told[0]  # of pictures that nobody spoke of
     assert table(run) == kinds
+    with pytest.raises(UsageError, match="since it was sorted again by what they said"):
+        nk.evaluate(run, "journal", progress=QUIET)  # the machine has learnt the answers
     assert "pictures sorted again by what was said up to line 4" in command(str(run))
     assert RunFolder.open(run).is_whole
     # The same line again changes nothing; what is damaged is made anew, by what was said, with the same bytes.

@@ -15,6 +15,7 @@ from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.images import Scan, Source, opened_once
 from newkinds.images import scan as scan_folder
+from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import Network
 from newkinds.opening import open_known, open_pipeline
@@ -47,6 +48,7 @@ def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None =
     return scan_folder(folder, verify=not quick, progress=automatic(progress))
 
 
+@explained("discover", "discover.batch_size")
 def discover(
     known: Source,
     unsorted: Source,
@@ -134,6 +136,7 @@ def discover(
     return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
+@explained("pretrain", "pretrain.batch_size")
 def pretrain(
     known: Source,
     *,
@@ -168,6 +171,7 @@ def pretrain(
     return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
 
 
+@explained("prepare", "pretrain.batch_size")
 def prepare(
     known: Source,
     name: str,
@@ -197,6 +201,7 @@ def prepare(
     return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
 
 
+@explained("count", "count.max_kinds")
 def count(
     known: Source,
     unsorted: Source,
@@ -229,6 +234,7 @@ def count(
     return _with_network(pipeline, pipeline.count)
 
 
+@explained("rehearse", "rehearse.rehearsals")
 def rehearse(
     known: Source,
     *,
@@ -289,6 +295,7 @@ def _with_network(stages: KnownStages, stage: Callable[[Network], T]) -> T:
         stages.run.close()
 
 
+@explained("evaluate")
 def evaluate(
     run: str | Path,
     truth: str | Path,
@@ -317,6 +324,7 @@ def evaluate(
         return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 
 
+@explained("report")
 def report(
     run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress | None = None
 ) -> Path:
@@ -333,6 +341,7 @@ def report(
         return folder.path / names.PAGE
 
 
+@explained("figures")
 def figures(
     run: str | Path,
     *,
@@ -354,6 +363,7 @@ def figures(
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
+@explained("predict")
 def predict(
     run: str | Path,
     images: Source,
