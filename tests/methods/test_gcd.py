@@ -150,7 +150,7 @@ def test_targets_sharpen_and_then_stay() -> None:
 
 def test_all_losses_are_summed_by_their_weights() -> None:
     problem, _ = short("simgcd")
-    task = SimGcdTask(problem, SimGcd(supervised=0.25, evenness=3.0), np.eye(5, 8, dtype=np.float32))
+    task = SimGcdTask(problem, SimGcd(supervised=0.25, mean_entropy=3.0), np.eye(5, 8, dtype=np.float32))
     items = task.batches(0)[0]
     found = {k: v.item() for k, v in task.losses(task.module(task.inputs(items, 0)), items, 0).items()}
     unsupervised = found["distillation"] + 3 * found["unevenness"] + found["views"]

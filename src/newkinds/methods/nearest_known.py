@@ -40,7 +40,7 @@ class NearestKnown(Section):
     )
     restarts: Restarts = 20
     scale: float = Field(
-        5.0, gt=0, description="How much surer a nearer kind makes: the factor on squared distances in probabilities."
+        25.0, gt=0, description="How much surer a nearer kind makes: the factor on cosines in probabilities."
     )
 
 

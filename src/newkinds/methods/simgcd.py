@@ -38,8 +38,8 @@ IMPOSSIBLE = -100.0  # in place of the cosine of a kind that a picture cannot be
 class SimGcd(Contrast):
     """Prototypes by self-distillation (method simgcd)."""
 
-    start: Literal["kmeans", "random"] = Field(
-        "kmeans",
+    start: Literal["centres", "random"] = Field(
+        "centres",
         description='Where prototypes begin: at the centres of semi-supervised k-means, or at "random" directions, as '
         "published, which takes many more epochs.",
     )
@@ -57,7 +57,7 @@ class SimGcd(Contrast):
         le=1,
         description="The share of the epochs in which that temperature falls; published: 30 epochs of 200.",
     )
-    evenness: float = Field(
+    mean_entropy: float = Field(
         1.0,
         ge=0,
         description="The weight epsilon of how evenly kinds are used. Lower it where some kinds are rare, or too many "
@@ -122,7 +122,7 @@ class SimGcdTask(ContrastTask):
         distilled = distillation(logits, chosen.sharpness, self.target_sharpness(epoch))
         uneven = unevenness(logits, chosen.sharpness)
         found, share = self.contrast(z, items), chosen.supervised
-        own = (1 - share) * (distilled + chosen.evenness * uneven) + share * of_labels
+        own = (1 - share) * (distilled + chosen.mean_entropy * uneven) + share * of_labels
         return {
             **found,
             "loss": found["loss"] + own,
@@ -142,7 +142,7 @@ def simgcd(problem: Problem) -> Solution:
     """Train prototypes of all kinds on all pictures; f itself is left as it is."""
     problem.check_kinds()
     chosen = problem.settings.section(SimGcd)
-    known = apply(problem.network, problem.known) if chosen.start == "kmeans" else problem.features[:0]
+    known = apply(problem.network, problem.known) if chosen.start == "centres" else problem.features[:0]
     first = from_writer(lambda: _first_prototypes(problem, known, chosen))
     task = SimGcdTask(problem, chosen, first)
     problem.train(task, Phase("main", chosen.epochs, chosen))
