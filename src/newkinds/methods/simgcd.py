@@ -58,7 +58,7 @@ class SimGcd(Contrast):
         description="The share of the epochs in which that temperature falls; published: 30 epochs of 200.",
     )
     mean_entropy: float = Field(
-        1.0,
+        2.0,
         ge=0,
         description="The weight epsilon of how evenly kinds are used. Lower it where some kinds are rare, or too many "
         "were asked for. Published: 1 on most data sets, 2 on CUB, 4 on CIFAR-100.",
