@@ -431,6 +431,11 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     ]
     assert told[1] > told[0]  # of pictures that nobody spoke of
     assert table(run) == kinds
+    kept = json.loads((run / "scores.json").read_text())["discovered"]["acc"]
+    assert found.scores is not None
+    assert kept == found.scores.acc
+    assert before.scores is not None
+    assert kept != before.scores.acc
     with pytest.raises(UsageError, match="since it was sorted again by what they said"):
         nk.evaluate(run, "journal", progress=QUIET)  # the machine has learnt the answers
     assert "pictures sorted again by what was said up to line 4" in command(str(run))
