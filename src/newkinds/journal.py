@@ -13,7 +13,8 @@ from typing import Any
 from newkinds.cells import plain_cell
 from newkinds.corrections import parse_action
 from newkinds.corrections.actions import Said
-from newkinds.corrections.imports import as_action, read_pairs
+from newkinds.corrections.imports import as_action, names_as_action, read_pairs
+from newkinds.corrections.names_file import is_names_file
 from newkinds.errors import DataError, RunError, UsageError
 from newkinds.images.tables import read_table
 from newkinds.progress import Progress, automatic
@@ -44,7 +45,7 @@ def journal(
         undo, redo: take the last action back, or do again what was undone last.
         times: as many of them.
         take: a file of corrections made elsewhere, which become one action: a CSV or Parquet table with path and kind,
-            or a JSON export of Label Studio.
+            a JSON export of Label Studio, or the names file that the run's page saved.
         confirm: whether pictures of `take` that are of that kind already are confirmed; those of Label Studio always
             are.
         mend: put what is broken in the journal aside.
@@ -82,8 +83,11 @@ def _done(
     elif redo:
         found.redo(times)
     elif take is not None:
-        pairs, looked = read_pairs(Path(take), found.state)
-        action = as_action(pairs, found.state, confirm=confirm or looked, note=f"imported from {Path(take).name}")
+        if is_names_file(Path(take)):
+            action = names_as_action(Path(take), found.state)
+        else:
+            pairs, looked = read_pairs(Path(take), found.state)
+            action = as_action(pairs, found.state, confirm=confirm or looked, note=f"imported from {Path(take).name}")
         if action is None:
             progress.say(f"{take} says nothing new.")
         else:

@@ -75,9 +75,15 @@ def keys(forms: Mapping[str, Form], optional: Mapping[str, Form] | None = None) 
 
 
 _POINT = keys({"k": maybe(whole)}, {"accuracy": maybe(number), "index": maybe(number), "found": maybe(number)})
+_MIXED = keys(
+    {"all": number}
+    | {name: maybe(number) for name in ("old", "new", "named", "auroc")}
+    | dict.fromkeys(("n_old", "n_new", "rejected", "rejected_wrongly"), whole)
+)
 _SCORES = keys(
     {"n_found": whole, "n_true": whole, "error_in_k": maybe(number)},
-    {name: maybe(number) for name in ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "n", "of")},
+    {name: maybe(number) for name in ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "n", "of")}
+    | {"mixed": maybe(_MIXED)},
 )
 _TRIAL = keys({"acc": number, "nmi": number})
 _REHEARSED = keys(
@@ -137,6 +143,13 @@ FORMS: dict[str, Form] = {
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
     names.ASSIGNMENT: keys({"columns": each(text), "source": keys({}, {"method": text, "calibrated": flag})}),
     names.KNOWN: each(text),
+    names.AGAIN: both(
+        keys({"columns": each(text), "labels": each(whole), "pinned": each(whole), "line": whole}),
+        lambda value: (
+            max(value["labels"], default=0) < len(value["columns"])
+            and max(value["pinned"], default=0) < len(value["labels"])
+        ),
+    ),
     names.COST: keys({"seconds": maybe(number), "megabytes": maybe(number)}),
 }
 
