@@ -14,7 +14,7 @@ from pathlib import Path
 from newkinds.configure import Settings
 from newkinds.files import digest
 from newkinds.runs import RunFolder
-from newkinds.runs.folder import flat
+from newkinds.runs.claim import flat
 from newkinds.tensors import from_bytes, to_bytes
 from newkinds_bench.house import WEIGHTS
 

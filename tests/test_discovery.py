@@ -85,3 +85,12 @@ def test_a_run_keeps_what_to_expect_of_it(tmp_path: Path) -> None:
     again = nk.load(tmp_path / "run")
     assert (again.trust, again.rehearsal) == (run.trust, run.rehearsal)
     assert f"probably {run.trust.acc:.0%} right" in repr(again)
+
+
+def test_pictures_of_no_kind_are_counted_apart() -> None:
+    p = np.eye(4, dtype=np.float32)[[0, 1, 3, 3, 2]]
+    answer = Assignment(tuple("abcde"), ("new:0", "new:1", "known:bolt", "none"), p)
+    assert answer.summary() == "5 pictures in 2 new and 1 known kinds, 2 of them in none"
+    assert answer.kinds.tolist() == ["new:0", "new:1", "none", "none", "known:bolt"]
+    with pytest.raises(nk.NewkindsError, match="'nothing' is neither"):
+        Assignment(("a",), ("nothing",), p[:1, :1])

@@ -430,9 +430,6 @@ def test_places_are_unique_and_inside(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ({"0": "star", "2": "star"}, "kinds 0 and 2 have the same name 'star'"),
-        ({"0": "star", "1": " star "}, "kinds 0 and 1 have the same name 'star'"),
-        ({"0": "\u00e4", "1": "a\u0308"}, "kinds 0 and 1 have the same name"),
         ({"0": "kind-2"}, "kinds 0 and 2 have the same name 'kind-2'"),
         ({"3": "star"}, "does not have: '3'. Its kinds are 0 to 2"),
         ({"00": "star", "-1": "b", "x": "c"}, "does not have: '-1', '00', 'x'. Its kinds are 0 to 2"),
@@ -467,6 +464,29 @@ def test_names_that_are_refused_as_folders_only(names: Any, words: str, shop: Pa
     assert words in str(caught.value)
     assert not (tmp_path / "out").exists()
     export_run(shop, "csv", tmp_path / "kinds.csv", names=file)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "one"),
+    [
+        ({"0": "star", "2": "star"}, "star", ("new:0", "new:2")),
+        ({"0": "moon", "1": " star ", "2": "star"}, "star", ("new:1", "new:2")),
+        ({"0": "\u00e4", "1": "a\u0308"}, "\u00e4", ("new:0", "new:1")),
+    ],
+)
+def test_kinds_of_one_name_are_one_which_is_said(
+    names: Any, name: str, one: tuple[str, str], shop: Path, tmp_path: Path
+) -> None:
+    said, file = io.StringIO(), names_file(tmp_path, names)
+    out = export_run(shop, "csv", tmp_path / "kinds.csv", names=file, progress=Progress("quiet", said))
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    for before, row in zip(result(shop), rows, strict=True):
+        assert row["kind"] == (one[0] if before["kind"] in one else before["kind"])
+        assert (row["name"] == name) == (before["kind"] in one)
+    assert f"{one[0]} and {one[1]} are both called {name!r}" in " ".join(said.getvalue().split())
+    folders = {path.name for path in export_run(shop, "folders", tmp_path / "sorted", names=file).iterdir()}
+    assert len(folders) == 2
+    assert name in folders
 
 
 @pytest.mark.parametrize(
@@ -514,8 +534,8 @@ def test_blank_names_and_other_runs_names(shop: Path, tmp_path: Path) -> None:
 
 
 def test_folder_names_of_many_kinds() -> None:
-    called = [f"kind-{kind}" for kind in range(1000)]
-    assert folder_names(called, QUIET) == tuple(called)
+    columns, called = [f"new:{kind}" for kind in range(1000)], [f"kind-{kind}" for kind in range(1000)]
+    assert folder_names(columns, called, QUIET) == tuple(called)
 
 
 # What is there already, what fails, what is killed

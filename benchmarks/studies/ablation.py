@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.presets import find_preset
-from newkinds.runs.folder import flat
+from newkinds.runs.claim import flat
 from newkinds_bench.house import DOCS
 from studies.tools.clustering import Rows, measure
 from studies.tools.networks import network_file

@@ -119,7 +119,8 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
     line = [sys.executable, "-m", "newkinds", "discover", str(known), str(heap), "--kinds", str(kinds)]
     line += ["--seed", str(run.seed), "--truth", "folders", "--out", str(out), "--offline"]
     line += ["--network", run.network] if run.network else []
-    line += ["--set", f"transfer.kind={run.transfer}"] if run.transfer else []
+    # Where transfers are compared, nothing else may be chosen by rehearsals.
+    line += ["--set", f"transfer.kind={run.transfer}", "--rehearsals", "0"] if run.transfer else []
     process = subprocess.Popen(line)
     _, status, used = os.wait4(process.pid, 0)
     if status:

@@ -13,8 +13,10 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
+from newkinds.files import as_path
 from newkinds.images import Scan, Source, opened_once
 from newkinds.images import scan as scan_folder
+from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import Network
 from newkinds.opening import open_known, open_pipeline
@@ -23,7 +25,7 @@ from newkinds.pipeline.choice import choose_backbone
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal
-from newkinds.pipeline.scoring import score_run
+from newkinds.pipeline.scoring import score_machine, score_run
 from newkinds.predict import predict_images as predict_in
 from newkinds.presets import combine, preset_for
 from newkinds.progress import Progress, automatic
@@ -47,6 +49,7 @@ def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None =
     return scan_folder(folder, verify=not quick, progress=automatic(progress))
 
 
+@explained("discover", "discover.batch_size")
 def discover(
     known: Source,
     unsorted: Source,
@@ -62,6 +65,7 @@ def discover(
     rehearsals: int | None = None,
     choose: str | None = None,
     anyway: bool = False,
+    again: bool = False,
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
     data: str | Path | None = None,
@@ -97,6 +101,8 @@ def discover(
         rehearsals: how many times known kinds are hidden and sorted, to say how far to trust the result; default 5.
         choose: "auto" takes other settings where rehearsals say that they are clearly better, "off" does not.
         anyway: whether to sort even where rehearsals say that it would not work.
+        again: whether to sort the pictures of a finished run anew by what people said since: what they said stays, and
+            the other pictures go by it.
         truth: "folders" (or the labels of the unsorted pictures, where they have them) or a CSV file; for scores only.
         weights: a network.safetensors, or what `load_network` returned, instead of pretraining; or a state dict of the
             network named.
@@ -131,9 +137,10 @@ def discover(
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
-    return pipeline.result(page=page, model=model, anyway=anyway)
+    return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
+@explained("pretrain", "pretrain.batch_size")
 def pretrain(
     known: Source,
     *,
@@ -162,12 +169,13 @@ def pretrain(
     given = {"network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, given, base)
-    file, say = None if weights is None else Path(weights), automatic(progress)
+    file, say = None if weights is None else as_path(weights), automatic(progress)
     foreign = open_pretrained(chosen, file, offline)  # "auto" stays: here a network is to be trained
     images = open_known(known, out, chosen, foreign, data, say)
-    return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
+    return pretrain_run(images, as_path(out), chosen, file, say, device, foreign)
 
 
+@explained("prepare", "pretrain.batch_size")
 def prepare(
     known: Source,
     name: str,
@@ -191,12 +199,13 @@ def prepare(
     """
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
-    chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
-    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    chosen, file, say = combine(settings, {}), None if weights is None else as_path(weights), automatic(progress)
+    chosen, foreign = choose_backbone(chosen, known, file, out=as_path(out), offline=offline, progress=say)
     images = open_known(known, out, chosen, foreign, data, say)
-    return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
+    return auxiliary_run(images, as_path(out), name, chosen, file, say, device, foreign)
 
 
+@explained("count", "count.max_kinds")
 def count(
     known: Source,
     unsorted: Source,
@@ -230,6 +239,7 @@ def count(
     return _with_network(pipeline, pipeline.count)
 
 
+@explained("rehearse", "rehearse.rehearsals")
 def rehearse(
     known: Source,
     *,
@@ -270,12 +280,12 @@ def rehearse(
     if like is not None:
         heap = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
         return _with_network(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
-    file, known = None if weights is None else Path(weights), opened_once(known, labelled=True)
-    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    file, known = None if weights is None else as_path(weights), opened_once(known, labelled=True)
+    chosen, foreign = choose_backbone(chosen, known, file, out=as_path(out), offline=offline, progress=say)
     kept = open_cache(say) if cache else Cache()
     images = open_known(known, out, chosen, foreign, data, say)
     stages = KnownStages(
-        images, None, Path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
+        images, None, as_path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
     )
     return _with_network(stages, stages.rehearse_alone)
 
@@ -290,6 +300,7 @@ def _with_network(stages: KnownStages, stage: Callable[[Network], T]) -> T:
         stages.run.close()
 
 
+@explained("evaluate")
 def evaluate(
     run: str | Path,
     truth: str | Path,
@@ -304,17 +315,21 @@ def evaluate(
 
     Args:
         run: the run folder.
+        truth: as in `discover`; or "journal": what people confirmed, against which the machine's own answer is scored.
         images: the run's unsorted pictures, where they have moved (which is remembered) or were given in memory.
-        truth, data, progress: as in `discover`.
+        data, progress: as in `discover`.
 
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
-    with RunFolder.open(Path(run), writing=True) as folder:
+    with RunFolder.open(as_path(run), writing=True) as folder:
+        if str(truth) == "journal":
+            return score_machine(folder)
         say = automatic(progress)
         return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 
 
+@explained("report")
 def report(
     run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress | None = None
 ) -> Path:
@@ -325,12 +340,13 @@ def report(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    with RunFolder.open(Path(run), writing=True) as folder:
+    with RunFolder.open(as_path(run), writing=True) as folder:
         say = automatic(progress)
         report_run(folder, unsorted_of(folder, data, say, images), progress=say)
         return folder.path / names.PAGE
 
 
+@explained("figures")
 def figures(
     run: str | Path,
     *,
@@ -347,11 +363,12 @@ def figures(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    with RunFolder.open(Path(run), writing=out is None or is_remembered(images)) as folder:
-        where, say = folder.path / names.FIGURES if out is None else Path(out), automatic(progress)
+    with RunFolder.open(as_path(run), writing=out is None or is_remembered(images)) as folder:
+        where, say = folder.path / names.FIGURES if out is None else as_path(out), automatic(progress)
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
+@explained("predict")
 def predict(
     run: str | Path,
     images: Source,
@@ -371,7 +388,7 @@ def predict(
         network: the run's, where that is a `module:function`: the run folder alone runs no code.
         data, device, progress: as in `discover`.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    folder, say = RunFolder.open(as_path(run)), automatic(progress)
     return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=say)
 
 
@@ -382,4 +399,4 @@ def load(run: str | Path, *, network: str | None = None) -> Discovery:
         run: the run folder.
         network: the run's, where `predict` is to be asked of it and it is a `module:function`.
     """
-    return read_discovery(RunFolder.open(Path(run)), network)
+    return read_discovery(RunFolder.open(as_path(run)), network)

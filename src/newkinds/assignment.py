@@ -18,9 +18,10 @@ from typing_extensions import Self
 
 from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
-from newkinds.files import write_atomic
+from newkinds.files import as_path, write_atomic
 
-Sort = Literal["new", "known"]
+Sort = Literal["new", "known", "none"]
+NONE = "none"  # the column of pictures that are of none of the kinds
 HEADER = ("path", "kind", "probability", "runner_up")
 _SHOWN = 10  # rows of a notebook's table
 
@@ -30,16 +31,23 @@ def new_kind(number: int) -> str:
     return f"new:{number}"
 
 
+def new_kinds(number: int) -> tuple[str, ...]:
+    """Return the columns of so many new kinds, numbered from 0."""
+    return tuple(map(new_kind, range(number)))
+
+
 def known_kind(name: str) -> str:
     """Return the column of a known kind: "known:bolt"."""
     return f"known:{name}"
 
 
 def sort_of(column: str) -> Sort:
-    """Return whether a column is of a known or of a new kind."""
+    """Return whether a column is of a new kind, of a known one, or of none."""
+    if column == NONE:
+        return "none"
     sort, colon, _ = column.partition(":")
     if sort not in ("new", "known") or not colon:
-        raise DataError(f"The column {column!r} is neither 'new:NUMBER' nor 'known:NAME'.")
+        raise DataError(f"The column {column!r} is neither 'new:NUMBER' nor 'known:NAME' nor 'none'.")
     return sort  # type: ignore[return-value]
 
 
@@ -47,7 +55,7 @@ def sort_of(column: str) -> Sort:
 class Assignment:
     """N pictures and C kinds.
 
-    names: of the pictures, in the order of the rows. columns: the kinds, each "new:NUMBER" or "known:NAME".
+    names: of the pictures, in the order of the rows. columns: the kinds, each "new:NUMBER", "known:NAME" or "none".
     probabilities: p(k|i), float32 (N, C), in [0, 1]. source: where it came from, such as method, seed, version, run.
     """
 
@@ -72,8 +80,7 @@ class Assignment:
         cls, names: Sequence[str], probabilities: NDArray[np.float32], source: Mapping[str, Any] | None = None
     ) -> Self:
         """Return an assignment to new kinds alone, numbered from 0 in the order of the columns (N, K)."""
-        columns = tuple(new_kind(number) for number in range(probabilities.shape[1]))
-        return cls(tuple(names), columns, probabilities, source or {})
+        return cls(tuple(names), new_kinds(probabilities.shape[1]), probabilities, source or {})
 
     def with_own(self, probability: NDArray[np.float64]) -> Self:
         """Return the same kinds with these probabilities of each picture's own kind, (N,), as calibrated ones.
@@ -139,7 +146,7 @@ class Assignment:
 
     def to_csv(self, path: str | Path) -> None:
         """Write path, kind, probability and runner-up of each picture, whole or not at all."""
-        write_atomic(Path(path), self.table())
+        write_atomic(as_path(path), self.table())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: path, kind, probability and a column of probabilities for each kind."""
@@ -156,7 +163,9 @@ class Assignment:
         """Return how many pictures are in how many kinds, in a few words."""
         used = [sort_of(column) for column, size in zip(self.columns, self.sizes, strict=True) if size]
         counts = [f"{used.count(sort)} {sort}" for sort in ("new", "known") if sort in used]
-        return f"{len(self)} pictures in {' and '.join(counts) or 'no'} kinds"
+        left = int(self.sizes[self.columns.index(NONE)]) if NONE in self.columns else 0
+        without = f", {left} of them in none" if left else ""
+        return f"{len(self)} pictures in {' and '.join(counts) or 'no'} kinds{without}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"

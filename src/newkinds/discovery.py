@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from newkinds.predict import predict_images
 from newkinds.progress import Progress, automatic
 from newkinds.rehearsal.trust import Trust
 from newkinds.runs import RunFolder, names
-from newkinds.runs.results import read_assignment, read_known_quality, read_rehearsal, read_scores, read_trust
+from newkinds.runs.following import read_answer, read_current_scores, read_current_trust
+from newkinds.runs.results import read_known_quality, read_rehearsal
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +35,8 @@ class Discovery:
     each kind is, by rehearsals; rehearsal: what each showed, what was tried and chosen; None where none were asked for,
     and then `probabilities` are the method's own scores, which order pictures and say nothing else. network: code of
     the user's that the run's network is, `module:function`, which `predict` may build again because the user has named
-    it.
+    it. called: the names that people gave to kinds, {"new:3": "washer"}. machine: the answer before anybody said
+    anything, where `assignment` follows the run's journal; confirmed: which pictures a person looked at, bool (N,).
     """
 
     path: Path
@@ -46,6 +49,9 @@ class Discovery:
     known_quality: KnownQuality | None = None
     trust: Trust | None = None
     rehearsal: dict[str, Any] | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
+    machine: Assignment | None = None
+    confirmed: NDArray[np.bool_] | None = None
 
     @property
     def known_accuracy(self) -> float | None:
@@ -131,16 +137,20 @@ class Discovery:
 
 
 def read_discovery(run: RunFolder, network: str | None = None) -> Discovery:
-    """Return what a finished run found. network: the one that the user named, if any."""
-    scored = read_scores(run)
+    """Return what a finished run found, and people said since. network: the one that the user named, if any."""
+    answer = read_answer(run)
+    scored = read_current_scores(run, answer)
     found = Discovery(
         run.path,
-        read_assignment(run),
+        answer.assignment,
         count=run.get_json(names.COUNT) if run.lists(names.COUNT) else None,
         choice=run.get_json(names.CHOICE) if run.lists(names.CHOICE) else None,
         network=network,
         known_quality=read_known_quality(run),
-        trust=read_trust(run),
+        trust=read_current_trust(run, answer),
         rehearsal=read_rehearsal(run),
+        called=answer.called,
+        machine=answer.machine if answer.is_corrected else None,
+        confirmed=None if answer.state is None else answer.state.confirmed.copy(),
     )
     return found if scored is None else replace(found, scores=scored[0], kmeans_scores=scored[1])

@@ -8,6 +8,8 @@ among the new kinds as the model says.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newkinds.assignment import Assignment, known_kind, new_kind
+from newkinds.assignment import NONE, Assignment, known_kind, new_kind, sort_of
+from newkinds.corrections import State
+from newkinds.corrections.corrected import current_column, in_order, of_other_pictures
 from newkinds.equations import assignment
 from newkinds.errors import NumericsError, UsageError, unknown_name
 from newkinds.features import model_outputs
@@ -24,15 +28,18 @@ from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
 from newkinds.memory import row_blocks
 from newkinds.methods.registry import HEADS
+from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
 from newkinds.parallel.devices import pick_device
 from newkinds.progress import QUIET, Progress
-from newkinds.rehearsal.calibration import of_other_pictures
+from newkinds.rehearsal.calibration import of_other_pictures as calibrated
 from newkinds.runs import RunFolder, names
-from newkinds.runs.pictures import open_for
+from newkinds.runs.following import Answer, read_answer
+from newkinds.runs.pictures import open_for, unsorted_of
 from newkinds.runs.results import method_of
 
 AMONG = ("all", "new", "known")
+_SHARP = 8  # with a typical distance of 1, Eq. 1 is nearly flat; sharpened by this power, it decides between kinds
 
 
 def prototypes(
@@ -76,8 +83,7 @@ def combined(
     kinds = new.shape[1]
     spread = extra["spread"] * np.sqrt(features.shape[1])
     near = assignment(torch.from_numpy(features) / spread, extra["means"] / spread, alpha=1.0)
-    # With a typical distance of 1, Eq. 1 is nearly flat; sharpened, it decides between kinds.
-    near = near**8 * extra["present"]
+    near = near**_SHARP * extra["present"]
     near = near / near.sum(dim=1, keepdim=True)
     known = near[:, :-kinds].numpy()
     if among == "new":
@@ -113,6 +119,8 @@ def predict_images(
     pictures = open_for(run, images, data, progress)
     where = str(run.path / names.MODEL)
     model, extra, about = model_from_bytes(run.get(names.MODEL), where, HEADS, admitted=network)
+    with run.understood(names.MODEL):
+        _check_prototypes(extra, about.get("known_classes"), model)
     model.to(pick_device(device))
     said = model_outputs(model, pictures, title="Predicting", progress=progress)
     new = tuple(new_kind(number) for number in range(model.kinds))
@@ -122,12 +130,93 @@ def predict_images(
     log_p = said.log_p
     if "calibration" in extra:
         _check_finite(np.exp(log_p), pictures)
-        own = of_other_pictures(torch.from_numpy(np.exp(log_p)), extra["calibration"]).numpy()
+        own = calibrated(torch.from_numpy(np.exp(log_p)), extra["calibration"]).numpy()
         log_p = np.log(np.maximum(own, np.finfo(np.float32).tiny))
         source["calibrated"] = among == "new"  # how known kinds compare with new ones is not calibrated
     probabilities = combined(log_p, said.features, extra, among)
     _check_finite(probabilities, pictures)
-    return Assignment(pictures.names, columns, probabilities, source)
+    found = Assignment(pictures.names, columns, probabilities, source)
+    answer = read_answer(run, progress)
+    if answer.state is None or not (answer.is_corrected or answer.is_again):
+        return found
+    parts = _parts(run, answer, model, data, progress) if among != "known" else {}
+    return _followed(found, answer.state, parts, said.features, extra["spread"].numpy(), among)
+
+
+def _parts(
+    run: RunFolder, answer: Answer, model: Model, data: str | Path | None, progress: Progress
+) -> dict[str, dict[str, NDArray[np.float32]]]:
+    """Return the mean features of what the model's kinds were split into, by the model's kind and the kind now.
+
+    The run's own pictures of those kinds pass through the model again: where no kind was made, none do.
+    """
+    state = answer.state
+    assert state is not None
+    new, now = [new_kind(number) for number in range(model.kinds)], answer.assignment.kinds
+    made = sorted({str(kind) for kind in now if sort_of(kind) == "new" and kind not in new})
+    rows = np.flatnonzero(np.isin(now, made))
+    if not len(rows):
+        return {}
+    everyone = unsorted_of(run, data, progress)
+    outputs = model_outputs(model, everyone.select(rows), title="Kinds that were made", progress=progress)
+    origin = outputs.log_p.argmax(axis=1)  # the kind that the model takes each of them for
+    found: dict[str, dict[str, NDArray[np.float32]]] = {}
+    for number in np.unique(origin).tolist():
+        there = current_column(state, new[number])
+        for kind in made:
+            of = (origin == number) & (now[rows] == kind)
+            if of.any():
+                found.setdefault(new[number], {})[kind] = outputs.features[of].mean(axis=0)
+        stayed = np.flatnonzero(now == there)
+        if len(stayed) and there != NONE:
+            title = "Kinds that they were made from"
+            own = model_outputs(model, everyone.select(stayed), title=title, progress=progress)
+            found[new[number]][there] = own.features.mean(axis=0)
+    return found
+
+
+def _followed(
+    found: Assignment,
+    state: State,
+    parts: Mapping[str, Mapping[str, NDArray[np.float32]]],
+    features: NDArray[np.float32],
+    spread: NDArray[np.float32],
+    among: str,
+) -> Assignment:
+    """Return what was predicted in the kinds as people made them: what was split goes to the part that is nearest."""
+    result = of_other_pictures(found, state)
+    columns = {column: number for number, column in enumerate(result.columns)}
+    numbers = [*result.probabilities.T]
+    for origin, means in parts.items():
+        there = current_column(state, origin)
+        own = found.probabilities[:, found.columns.index(origin)]
+        unit = spread * np.sqrt(len(spread))
+        far = np.stack([np.square((features - mean) / unit).sum(axis=1) for mean in means.values()], axis=1)
+        near = (1 + far) ** -_SHARP
+        near /= near.sum(axis=1, keepdims=True)
+        numbers[columns[there]] = np.maximum(numbers[columns[there]] - own, 0)
+        for kind, share in zip(means, near.T, strict=True):
+            if kind not in columns:
+                columns[kind] = len(numbers)
+                numbers.append(np.zeros(len(found), dtype=np.float32))
+            numbers[columns[current_column(state, kind)]] += (own * share).astype(np.float32)
+    order = [one for one in in_order(columns) if among != "new" or sort_of(one) == "new"]
+    probabilities = np.stack([numbers[columns[one]] for one in order], axis=1)
+    if among == "new":  # what is known or none by now is left out
+        probabilities /= np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-30)
+    return replace(result, columns=tuple(order), probabilities=np.clip(probabilities, 0, 1).astype(np.float32))
+
+
+def _check_prototypes(extra: dict[str, Tensor], known: Any, model: Model) -> None:
+    """Raise a ValueError if what a model's file has beside the model does not go with it."""
+    if not isinstance(known, list) or not all(isinstance(name, str) for name in known) or len(set(known)) < len(known):
+        raise ValueError("known_classes are no different names")
+    kinds, width = len(known) + model.kinds, model.network.feature_dim
+    wanted = {"means": (kinds, width), "spread": (width,), "present": (kinds,)}
+    if any(name not in extra or tuple(extra[name].shape) != shape for name, shape in wanted.items()):
+        raise ValueError("the prototypes are not those of its kinds")
+    if not (extra["means"].isfinite().all() and extra["spread"].isfinite().all() and (extra["spread"] > 0).all()):
+        raise ValueError("the prototypes are not finite, or have no spread")
 
 
 def _check_finite(probabilities: NDArray[np.float32], pictures: ImageSet) -> None:

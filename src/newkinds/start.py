@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -104,6 +104,56 @@ def initialise(
         centres=(scale * found.centres).astype(np.float32),
         probabilities=p.astype(np.float32),
         labels=found.labels,
+    )
+
+
+def initialise_mixed(
+    features: NDArray[np.float32],
+    kinds: int,
+    settings: Initialise,
+    *,
+    known: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    novelty: NDArray[np.float32],
+    alpha: float = 1.0,
+    seed: int = 0,
+    near: NDArray[np.int64] | None = None,
+) -> Start:
+    """Return the start for a heap that holds known kinds, too: centres of `kinds` new kinds and then of the known ones.
+
+    features: of the unsorted pictures, (N, d). known, labels: of the labelled ones, (L, d) and int64 (L,), numbered
+    without gaps. novelty: how probably each unsorted picture is of a new kind, float32 (N,). Rows of the result are the
+    unsorted pictures and then the labelled ones, whose nearest `near` (N + L, n) are, if they are there already.
+
+    The centres of known kinds are the means of their labelled pictures; those of new kinds are found by k-means among
+    the pictures that are probably new. Predictions share out what novelty says among the new kinds and among the known
+    ones, as Eq. 1 does.
+    """
+    everyone = neighbours_averaged(np.concatenate([features, known]), settings.neighbours, near)
+    n, classes = len(features), int(labels.max()) + 1
+    turned = directions_float32(everyone)
+    # At least as many of the newest pictures as there are new kinds, whatever novelty says.
+    newest = np.argsort(-novelty, kind="stable")[: max(kinds, int((novelty >= 0.5).sum()))]
+    found = kmeans(turned[np.sort(newest)], kinds, seed=seed, restarts=settings.restarts, overseed=settings.overseed)
+    centres = np.empty((kinds + classes, everyone.shape[1]))
+    centres[:kinds] = found.centres * float(np.linalg.norm(everyone, axis=1).mean())
+    for kind in np.unique(found.labels):
+        centres[kind] = everyone[np.sort(newest)[found.labels == kind]].mean(axis=0, dtype=np.float64)
+    for kind in range(classes):
+        centres[kinds + kind] = everyone[n:][labels == kind].mean(axis=0, dtype=np.float64)
+    start = embedded_start(everyone, centres, settings, alpha=alpha)
+    p = start.probabilities.astype(np.float64)
+    p[:n] = shared_by_novelty(p[:n], novelty, kinds)
+    p[n:] = np.eye(classes + kinds)[kinds + labels]
+    return replace(start, probabilities=p.astype(np.float32), labels=p.argmax(axis=1))
+
+
+def shared_by_novelty(p: NDArray[np.float64], novelty: NDArray[np.float32], kinds: int) -> NDArray[np.float64]:
+    """Return p (N, K + L) such that the first K kinds, the new ones, have as much in all as novelty (N,) says."""
+    new = novelty.astype(np.float64)[:, None]
+    parts = (p[:, :kinds], new), (p[:, kinds:], 1 - new)
+    return np.concatenate(
+        [part / np.maximum(part.sum(axis=1, keepdims=True), 1e-30) * all_ for part, all_ in parts], axis=1
     )
 
 

@@ -47,7 +47,7 @@ def test_each_stage_needs_stages_above_it() -> None:
 
 def test_every_file_name_has_its_stage() -> None:
     folders = {names.CHECKPOINTS, names.SNAPSHOTS, names.REPORT, names.FIGURES}
-    state = {names.ABOUT, names.SETTINGS, names.LOG, names.LOCK}
+    state = {names.ABOUT, names.SETTINGS, names.LOG, names.LOCK, names.JOURNAL, names.JOURNAL_ASIDE}
     files = {value for key, value in vars(names).items() if key.isupper()} - folders - state
     assert all(stage_of(file).name for file in files)
     assert stage_of(names.features("probes-mirrored")).name == "features"
@@ -71,7 +71,7 @@ def test_what_falls(disk: Disk) -> None:
     assert {names.rehearsal(0), names.rehearsal(1)} <= fell(Disk(), names.COUNT)[1]
     assert fell(Disk(), names.features("known"))[1] == set(ALL) - {names.NETWORK, names.features("unsorted")}
     assert fell(Disk(), names.NETWORK)[1] == set(ALL)
-    assert after({"network"}) == {stage.name for stage in STAGES} - {"network", "cost"}
+    assert after({"network"}) == {stage.name for stage in STAGES} - {"network", "again", "cost"}
 
 
 def test_an_output_that_the_table_does_not_know_may_have_been_used_by_all(disk: Disk) -> None:

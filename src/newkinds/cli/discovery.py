@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -86,6 +85,9 @@ def discover(
     rehearsals: Rehearsals = None,
     choose: Choose = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Sort a finished run anew by what people said since (newkinds journal).")
+    ] = False,
     truth: Truth = None,
     weights: Weights = None,
     data: Data = None,
@@ -117,6 +119,7 @@ def discover(
         offline=offline,
         cache=cache,
         anyway=anyway,
+        again=again,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -267,7 +270,7 @@ def predict(
         run, images, among=among, network=network, data=data, device=device, progress=progress_for(quiet)
     )
     if to is None:
-        sys.stdout.write(found.table().decode())
+        out.write(found.table().decode())
     else:
         found.to_csv(to)
         out.print(f"{len(found.names)} pictures in {to}", markup=False)
@@ -276,7 +279,10 @@ def predict(
 @app.command()
 def evaluate(
     run: Run,
-    truth: Annotated[str, typer.Option(help="A CSV with path,kind, or 'folders'.")],
+    truth: Annotated[
+        str,
+        typer.Option(help="A CSV with path,kind; 'folders'; or 'journal': the machine's answer by what was confirmed."),
+    ],
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
@@ -301,16 +307,21 @@ def report(run: Run, images: Images = None, data: Data = None, quiet: Quiet = Fa
 @app.command()
 def export(
     run: Run,
-    to: Annotated[str, typer.Option(help="folders, csv, jsonl or onnx.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="folders, csv, jsonl, parquet, coco, label-studio, fiftyone, imagefolder (Hugging Face) or onnx."
+        ),
+    ],
     target: Annotated[Path, typer.Option("--out", help="The folder or file to make; nothing is overwritten.")],
     names: Annotated[Path | None, typer.Option(help="The names file that the run's page saved.")] = None,
-    link: Annotated[bool, typer.Option("--link/--copy", help="Folders of links instead of copies.")] = False,
+    link: Annotated[bool, typer.Option("--link/--copy", help="Links to the pictures instead of copies.")] = False,
     network: Network = None,
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Export a run for other programs: pictures in one folder a kind, a table, or the network as ONNX.
+    """Export a run for other programs: pictures in one folder a kind, tables, labels, or the network as ONNX.
 
     Example: newkinds export runs/shop --to folders --names names.json --out sorted
     """

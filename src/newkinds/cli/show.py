@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from newkinds import Comparison, Discovery
+    from newkinds.evaluation.mixed import MixedScores
     from newkinds.evaluation.scores import Scores
     from newkinds.images import Scan
     from newkinds.pipeline.rehearsing import Rehearsal
+    from newkinds.runs.journal import Journal
 
 
 def show_rows(rows: Iterable[Iterable[str]]) -> None:
@@ -44,12 +46,15 @@ def show_scan(scan: Scan) -> None:
 
 def show_discovery(found: Discovery) -> None:
     """Print what was found, how far to trust it, what to look at, where the files are, and what to do next."""
-    sizes = Counter(found.labels.tolist()).values()
-    asked = found.probabilities.shape[1]
-    empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
-    out.print(
-        f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
-    )
+    if found.machine is not None:
+        out.print(f"{found.assignment.summary()}, as people corrected it", markup=False)
+    else:
+        sizes = Counter(found.labels.tolist()).values()
+        asked = found.probabilities.shape[1]
+        empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
+        out.print(
+            f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
+        )
     for sentence in (*_how_many(found), *_how_sure(found), *_look_at(found)):
         out.print(sentence, markup=False)
     if found.scores is not None and found.kmeans_scores is not None:
@@ -130,6 +135,30 @@ def show_rehearsal(found: Rehearsal) -> None:
     out.print(found.in_words(), markup=False)
 
 
+def show_journal(found: Journal) -> None:
+    """Print each line with its number, time and what was said, what was undone since, and what holds in all."""
+    from newkinds.corrections import Again, Redo, Undo, in_words
+    from newkinds.report.text import visible
+
+    holding = {done.line for done in found.history.done}
+    for line in found.lines:
+        taken_back = not isinstance(line.said, Undo | Redo | Again) and line.number not in holding
+        when = line.time[:19].replace("T", " ")
+        undone = "  (undone)" if taken_back else ""
+        out.print(f"{line.number:6d}  {when}  {visible(in_words(line.said))}{undone}", markup=False)
+    state = found.state
+    if not found.lines:
+        out.print("Nothing was said about this run yet.")
+        return
+    counts = [f"{int(state.confirmed.sum()):,} of {len(state):,} pictures confirmed"]
+    counts += [f"{len(state.called):,} kinds named", f"{len(state.merged):,} merged into others"]
+    for status in ("accepted", "rejected"):
+        counts.append(f"{list(state.status.values()).count(status):,} {status}")
+    out.print(f"{len(holding):,} actions hold: {', '.join(counts)}.", markup=False)
+    redo = f"; {len(found.history.undone):,} can be done again with --redo" if found.history.undone else ""
+    out.print(f"--undo takes the last of them back{redo}.", markup=False)
+
+
 def show_scores(found: Scores, baseline: Scores) -> None:
     """Print the scores of the kinds found, below those of k-means on the features that they started from.
 
@@ -147,6 +176,22 @@ def show_scores(found: Scores, baseline: Scores) -> None:
         true = str(scores.n_true) if covered.complete else f"{scores.n_true} or more"
         table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), true)
     out.print(table)
+    if found.mixed is not None:
+        _show_mixed(found.mixed, baseline.mixed)
+
+
+def _show_mixed(found: MixedScores, baseline: MixedScores | None) -> None:
+    """Print how well pictures of known and of new kinds are told apart, and how many were rightly called none."""
+    numbers = f"Old ({found.n_old:,})", f"New ({found.n_new:,})"
+    table = _table("known and new kinds", "All", *numbers, "right by name", "known or new, AUROC")
+    for title, one in (("k-means on the features", baseline), ("discovered", found)):
+        if one is not None:
+            values = (one.all, one.old, one.new, one.named, one.auroc)
+            table.add_row(title, *("" if value is None else f"{value:.3f}" for value in values))
+    out.print(table)
+    if found.rejected:
+        rightly = found.rejected - found.rejected_wrongly
+        out.print(f"{found.rejected:,} called none of these, {rightly:,} of them rightly", markup=False)
 
 
 def show_count(count: Mapping[str, Any], folder: Path) -> None:
@@ -162,9 +207,10 @@ def show_comparison(found: Comparison) -> None:
     """Print a row for each method: its scores where the truth is known, on which pictures, and what it cost."""
     if found.remark:
         out.print(found.remark, markup=False)
-    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI", "kinds": "kinds"}
-    names |= {"seconds": "seconds", "megabytes": "MB"}
-    shown = [name for name in names if any(row[name] is not None for row in found.methods)]
+    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI"}
+    names |= {"all": "All", "old": "Old", "new": "New", "named": "by name", "auroc": "AUROC"}
+    names |= {"kinds": "kinds", "seconds": "seconds", "megabytes": "MB"}
+    shown = [name for name in names if any(row.get(name) is not None for row in found.methods)]
     table = _table(*(names[name] for name in shown))
     for row in found.methods:
         table.add_row(*(row[name] if name == "method" else _measured(row[name], row[f"{name}_std"]) for name in shown))

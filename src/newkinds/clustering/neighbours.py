@@ -63,22 +63,53 @@ def nearest_by_direction(features: NDArray[Any], number: int) -> NDArray[np.int6
     `number` pictures, all are returned. Of more than 20,000 pictures, directions are compared in float32.
     """
     turned = torch.from_numpy(_turned(features, _precision(len(features))))
-    near = torch.empty(len(turned), min(number, len(turned)), dtype=torch.int64)
-    blocks = [slice(first, first + ROWS) for first in range(0, len(turned), ROWS)]
+    return _nearest(turned, turned, number)[0].numpy()
+
+
+def most_similar(
+    features: NDArray[Any], among: NDArray[Any] | None, number: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return which rows of others, `among` (M, d), are nearest to each row (N, d) by direction, and their distances.
+
+    among: None for the other rows of `features` themselves, each row itself left out. Returns items int64 (N, n),
+    nearest first, and the distances of directions, float64 (N, n), in [0, 2]; n is `number` or what there is.
+    """
+    dtype = _precision(max(len(features), 0 if among is None else len(among)))
+    turned = torch.from_numpy(_turned(features, dtype))
+    if among is not None:
+        items, similar = _nearest(turned, torch.from_numpy(_turned(among, dtype)), number)
+    else:
+        items, similar = _without_self(*_nearest(turned, turned, number + 1))
+    return items.numpy(), (2 - 2 * similar.double()).clamp_min(0).sqrt().numpy()
+
+
+def _without_self(items: Tensor, similar: Tensor) -> tuple[Tensor, Tensor]:
+    """Leave each row itself out of its nearest (N, n + 1), or the last one where others have the same direction."""
+    own = items == torch.arange(len(items))[:, None]
+    own[:, -1] |= ~own.any(dim=1)
+    kept = (len(items), items.shape[1] - 1)
+    return items[~own].view(kept), similar[~own].view(kept)
+
+
+def _nearest(some: Tensor, turned: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Return the rows of directions (M, d) nearest to each of some (N, d), and how similar they are: (N, n) each."""
+    near = torch.empty(len(some), min(number, len(turned)), dtype=torch.int64)
+    similar = some.new_empty(near.shape)
+    blocks = [slice(first, first + ROWS) for first in range(0, len(some), ROWS)]
 
     def find(thread: int) -> None:
         # One buffer for all its tiles: freed and allocated again for each, large blocks fragment the C library's heap.
-        tile = turned.new_empty(min(ROWS, len(turned)) * min(COLUMNS, len(turned)))
+        tile = turned.new_empty(min(ROWS, len(some)) * min(COLUMNS, len(turned)))
         for rows in blocks[thread :: threads.number]:
-            near[rows] = _nearest_of(turned[rows], turned, near.shape[1], tile)
+            near[rows], similar[rows] = _nearest_of(some[rows], turned, near.shape[1], tile)
 
     with Threads() as threads:
         threads.map(find, range(threads.number))
-    return near.numpy()
+    return near, similar
 
 
-def _nearest_of(some: Tensor, turned: Tensor, number: int, tile: Tensor) -> Tensor:
-    """Return the rows of directions (N, d) nearest to some directions (n, d): int64 (n, number).
+def _nearest_of(some: Tensor, turned: Tensor, number: int, tile: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of directions (N, d) nearest to some directions (n, d), and their similarity: (n, number) each.
 
     tile: a buffer for the similarities.
     """
@@ -91,7 +122,7 @@ def _nearest_of(some: Tensor, turned: Tensor, number: int, tile: Tensor) -> Tens
         if best.shape[1] > number:
             best, order = best.topk(number, dim=1)
             items = items.gather(1, order)
-    return items
+    return items, best
 
 
 def directions(features: NDArray[Any]) -> NDArray[np.float64]:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
-from newkinds.assignment import Assignment
-from newkinds.datasets import DATASETS, named
-from newkinds.errors import RunError, UsageError
-from newkinds.export.names import LONGEST, fold, folder_names, safe_component
-from newkinds.images import ImageSet, Listing, Source, files_of, open_images, scan
+from newkinds.errors import UsageError
+from newkinds.export.names import LONGEST, fold, safe_component
+from newkinds.export.pictures import Files, Rows
+from newkinds.images import ImageSet
 from newkinds.images.decode import encode
 from newkinds.progress import Progress
-from newkinds.runs import RunFolder
-from newkinds.runs.pictures import check_among, remember, unsorted_of
-
-Found = TypeVar("Found")
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 _ROOM = 20  # bytes of a name that are reserved for a unique suffix and .png
@@ -66,51 +60,23 @@ class Plan:
                 shutil.copystat(source, target)
 
 
-def plan_folders(
-    run: RunFolder,
-    found: Assignment,
-    called: Sequence[str],
-    out: Path,
-    *,
-    link: bool,
-    images: Source | None,
-    data: str | Path | None,
-    progress: Progress,
-) -> Plan:
-    """Find the pictures and choose a place for each, or raise an error. Nothing is written.
+def plan_folders(pictures: Files | Rows, names: Sequence[str], folders: Sequence[str], *, link: bool) -> Plan:
+    """Choose a place for each picture, or raise an error. Nothing is written.
 
-    called: the name of each kind. images: the pictures, if they are not where the run found them.
+    names: of the pictures. folders: the one that each picture goes to.
     """
-    folders = folder_names(called, progress)
-    kinds = [folders[kind] for kind in found.labels.tolist()]
-    source = run.source("unsorted") if images is None else images
-    there = _files_of(source)
-    if there is not None:
-        if isinstance(there, Path):
-            _check_outside(there, out)
-        scanned = scan(there, max_pixels=run.settings.images.max_pixels, progress=progress)
-        paths = {one.name: one.path for one in scanned.found}
-        files = tuple(_looked_up(found.names, paths, run, scanned.source))
-        check_among(run, source, data, progress)
-        remember(run, images)
-        root = there if isinstance(there, Path) else _common_folder(files)
-        places = [f"{kind}/{os.path.relpath(file, root)}" for kind, file in zip(kinds, files, strict=True)]
-        return Plan(tuple(places), files, None, link)
-    opened = _opened(run, source, images is not None, data, progress)
-    if opened.is_embedding:
-        raise UsageError(
-            f"{opened.source} has embeddings, of which no pictures can be made.", hint="Use --to csv or --to jsonl."
-        )
+    if isinstance(pictures, Files):
+        places = [
+            f"{folder}/{os.path.relpath(file, pictures.root)}"
+            for folder, file in zip(folders, pictures.paths, strict=True)
+        ]
+        return Plan(tuple(places), pictures.paths, None, link)
     if link:
         raise UsageError(
-            f"The pictures of {opened.source} are no files of their own that could be linked to.",
+            f"The pictures of {pictures.images.source} are no files of their own that could be linked to.",
             hint="Use --copy, which writes PNG files.",
         )
-    rows = {name: row for row, name in enumerate(opened.names)}
-    items = tuple(_looked_up(found.names, rows, run, opened.source))
-    check_among(run, source, data, progress)
-    remember(run, images)
-    return Plan(unique_places(found.names, kinds), items, opened, link)
+    return Plan(unique_places(names, folders), pictures.rows, pictures.images, link)
 
 
 def unique_places(names: Sequence[str], kinds: Sequence[str]) -> tuple[str, ...]:
@@ -146,51 +112,3 @@ def _safe_parts(name: str) -> list[str]:
 
 def _cut(part: str) -> str:
     return part.encode()[: LONGEST - _ROOM].decode(errors="ignore")
-
-
-def _files_of(source: Source) -> Path | Listing | None:
-    """Return a source as a folder or a list of pictures, if it is one and exists."""
-    if isinstance(source, str | Path) and not Path(source).exists():
-        return None
-    if isinstance(source, str) and ":" in source and source.partition(":")[0] in DATASETS:
-        return None
-    files = files_of(source)
-    return None if isinstance(files, Path) and not files.is_dir() else files
-
-
-def _common_folder(files: Sequence[Path]) -> str:
-    """Return the innermost folder that contains all files: paths relative to it cannot leave the target."""
-    return os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
-
-
-def _opened(run: RunFolder, source: Source, elsewhere: bool, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open pictures that are not in a folder."""
-    if elsewhere:
-        return named(source, data=data, progress=progress) or open_images(source, progress=progress)
-    assert isinstance(source, str)
-    if source.partition(":")[0] not in DATASETS and not Path(source).exists():
-        raise RunError(
-            f"The pictures of the run in {run.path} came from {source}, which is not there.",
-            hint="Say where they are with --images, or put them back. From Python, give them as `images`.",
-        )
-    return unsorted_of(run, data, progress)
-
-
-def _looked_up(names: Sequence[str], there: Mapping[str, Found], run: RunFolder, where: str) -> Iterator[Found]:
-    """Yield the file of each of the run's pictures."""
-    missing = [name for name in names if name not in there]
-    if missing:
-        raise RunError(
-            f"{len(missing)} of the {len(names)} pictures of the run in {run.path} are not in {where}, such as "
-            f"{missing[0]!r}.",
-            hint="Put them back, or run `newkinds discover` again with another --out.",
-        )
-    return (there[name] for name in names)
-
-
-def _check_outside(root: Path, out: Path) -> None:
-    """Refuse a target inside the folder of pictures: they would be found twice, and no longer match the run."""
-    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(root)):
-        raise UsageError(
-            f"{out} lies in {root}, among the pictures that are to be exported.", hint="Choose another --out."
-        )

@@ -2,48 +2,78 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from newkinds.errors import DataError, UsageError
+from newkinds.assignment import Assignment
+from newkinds.corrections.corrected import in_order, united
+from newkinds.corrections.imports import kind_title
+from newkinds.corrections.names_file import read_names_file
+from newkinds.corrections.state import remains
+from newkinds.errors import UsageError
 from newkinds.progress import Progress
 from newkinds.report.text import visible
 
 LONGEST = 255  # bytes of a file's name, on nearly all systems
-MOST_BYTES = 10_000_000  # of a names file
 
-_EXPECTED = 'A names file is JSON: {"newkinds": "names", "run": "shop", "names": {"0": "circle", "3": "star"}}.'
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f/\\<>:"|?*]')  # on Windows; a slash on all systems
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE | re.DOTALL)
 _HIDDEN = ("thumbs.db", "desktop.ini", "__macosx", "@eadir")  # folders of these names are skipped, see images/scan.py
 
 
-def read_names(path: Path | None, kinds: int, title: str, progress: Progress) -> tuple[str, ...]:
-    """Return the name of each kind: from a names file, otherwise "kind-0" and so on.
+def read_names(
+    path: Path | None, columns: Sequence[str], said: Mapping[str, str], title: str, progress: Progress
+) -> dict[str, str]:
+    """Return the names that kinds were given: in a names file, and in the run's journal where that has none.
 
-    kinds: how many the run has. title: the run's; a file that was made for another one causes a warning.
+    columns: the run's kinds; a names file has the numbers of new ones. said: what the journal has. title: the run's; a
+    file that was made for another one causes a warning.
     """
     given = {} if path is None else _given(path, title, progress)
-    unknown = sorted(set(given) - {str(kind) for kind in range(kinds)})
+    keys = {column.removeprefix("new:"): column for column in columns if column.startswith("new:")}
+    unknown = sorted(set(given) - keys.keys())
     if unknown:
         some = ", ".join(repr(visible(kind)) for kind in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         raise UsageError(
             f"{path} names kinds that the run does not have: {some}.",
-            hint=f"Its kinds are 0 to {kinds - 1}: use the names file of this run's page.",
+            hint=f"Its kinds are {_in_short(list(keys))}: use the names file of this run's page.",
         )
-    called = tuple(given.get(str(kind)) or f"kind-{kind}" for kind in range(kinds))
-    _refuse_twins(called, called, "have the same name")
-    return called
+    known = {column: column.partition(":")[2] for column in columns if column.startswith("known:")}
+    said = {kind: said[kind] for kind in columns if kind in said}
+    return {**said, **known, **{keys[key]: name for key, name in given.items()}}
 
 
-def folder_names(called: Sequence[str], progress: Progress) -> tuple[str, ...]:
+def unite_namesakes(
+    found: Assignment, given: Mapping[str, str], progress: Progress
+) -> tuple[Assignment, tuple[str, ...]]:
+    """Return the answer with kinds of one name as one kind, after saying so, and what each kind is called.
+
+    given: the names that kinds were given; others are called "kind-3", and no given name may be one of these.
+    """
+    same: dict[str, list[str]] = {}
+    for column in in_order(given):
+        same.setdefault(given[column], []).append(column)
+    target = {column: column for column in found.columns}
+    for name, kinds in same.items():
+        if len(kinds) > 1:
+            kept = remains(kinds)
+            target |= dict.fromkeys(kinds, kept)
+            every = "both" if len(kinds) == 2 else "all"
+            progress.warn(f"{' and '.join(kinds)} are {every} called {name!r}: they are exported as one kind, {kept}.")
+    if any(column != kept for column, kept in target.items()):
+        found = united(found, target)
+    called = tuple(kind_title(column, given) for column in found.columns)
+    _refuse_twins(found.columns, called, called, "have the same name")
+    return found, called
+
+
+def folder_names(columns: Sequence[str], called: Sequence[str], progress: Progress) -> tuple[str, ...]:
     """Return a folder name for each kind: a single path component, valid and distinct on any system."""
     folders = tuple(map(safe_component, called))
-    for kind, (name, folder) in enumerate(zip(called, folders, strict=True)):
+    for column, name, folder in zip(columns, called, folders, strict=True):
+        kind = column.removeprefix("new:")
         length = len(folder.encode())
         if length > LONGEST:
             raise UsageError(
@@ -52,7 +82,7 @@ def folder_names(called: Sequence[str], progress: Progress) -> tuple[str, ...]:
             )
         if name != folder:
             progress.warn(f"The folder of kind {kind}, {name!r}, is called {folder!r}: a folder cannot be called that.")
-    _refuse_twins(folders, tuple(map(fold, folders)), "would share the folder")
+    _refuse_twins(columns, folders, tuple(map(fold, folders)), "would share the folder")
     return folders
 
 
@@ -71,51 +101,24 @@ def fold(name: str) -> str:
 
 def _given(path: Path, title: str, progress: Progress) -> dict[str, str]:
     """Return the names in a names file by kind, without those that are blank."""
-    content = _read(path)
-    names = content.get("names") if isinstance(content, dict) and content.get("newkinds") == "names" else None
-    if not isinstance(names, dict) or not isinstance(content.get("run", ""), str):
-        raise DataError(f"{path} is not a names file.", hint=_EXPECTED)
-    wrong = [kind for kind, name in names.items() if not isinstance(name, str)]
-    if wrong:
-        what = f"{path} should have a text as the name of kind {visible(wrong[0])!r}, not {names[wrong[0]]!r:.60}."
-        raise DataError(what, hint=_EXPECTED)
-    run = content.get("run", title)
-    if run != title:
-        progress.warn(f"{path} has the names of the run {visible(run)!r}, this is {title!r}.")
-    clean = {kind: visible(unicodedata.normalize("NFC", name).strip()) for kind, name in names.items()}
+    found = read_names_file(path)
+    if found.run is not None and found.run != title:
+        progress.warn(f"{path} has the names of the run {visible(found.run)!r}, this is {title!r}.")
+    clean = {kind: visible(unicodedata.normalize("NFC", name).strip()) for kind, name in found.names.items()}
     return {kind: name for kind, name in clean.items() if name}
 
 
-def _read(path: Path) -> Any:
-    if not path.is_file():
-        what = "is not a file" if path.exists() else "does not exist"
-        raise DataError(f"The names file {path} {what}.", hint="Give the file that the run's page saved.")
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it has {path.stat().st_size:,} bytes, {MOST_BYTES:,} are allowed")
-        return json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=_no_repeats)
-    except OSError as error:
-        hint = "Look at its permissions."
-        raise DataError(f"The names file {path} cannot be read: {error.strerror}.", hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not a names file: {error}.", hint=_EXPECTED) from error
+def _in_short(numbers: Sequence[str]) -> str:
+    whole = [str(number) for number in range(len(numbers))]
+    return f"0 to {len(numbers) - 1}" if list(numbers) == whole else ", ".join(numbers[:20])
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{visible(twice)!r} stands in it twice")
-    return table
-
-
-def _refuse_twins(names: Sequence[str], keys: Sequence[str], what: str) -> None:
+def _refuse_twins(columns: Sequence[str], names: Sequence[str], keys: Sequence[str], what: str) -> None:
     first: dict[str, int] = {}
     for kind, key in enumerate(keys):
         other = first.setdefault(key, kind)
         if other != kind:
+            pair = " and ".join(columns[one].removeprefix("new:") for one in (other, kind))
             raise UsageError(
-                f"The kinds {other} and {kind} {what} {names[kind]!r}.",
-                hint="Give each a name of its own in the names file.",
+                f"The kinds {pair} {what} {names[kind]!r}.", hint="Give each a name of its own in the names file."
             )

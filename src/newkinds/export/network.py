@@ -19,13 +19,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from newkinds.assignment import new_kind, sort_of
+from newkinds.corrections.corrected import current_column
+from newkinds.corrections.imports import kind_title
 from newkinds.errors import DataError, NumericsError, UsageError
+from newkinds.export.formats import Sorted
 from newkinds.methods.registry import HEADS
 from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
 from newkinds.progress import Progress
 from newkinds.rehearsal.calibration import of_other_pictures
 from newkinds.runs import RunFolder, names
+from newkinds.runs.following import Answer
 from newkinds.runs.results import method_of
 from newkinds.version import __version__
 
@@ -35,24 +40,29 @@ _TRIED = (1, 5)  # batch sizes of the comparison: the file takes any
 
 
 class Probabilities(nn.Module):
-    """Pictures float32 (N, C, H, W) in [0, 1] to p(k|i), float32 (N, K)."""
+    """Pictures float32 (N, C, H, W) in [0, 1] to p(k|i), float32 (N, K).
 
-    def __init__(self, model: Model, calibration: Tensor | None = None) -> None:
+    into: which kind each of the model's is by now, float32 (K, K'), a 1 in each row; None where nothing was merged.
+    """
+
+    def __init__(self, model: Model, calibration: Tensor | None = None, into: Tensor | None = None) -> None:
         super().__init__()
         self.model = model
         self.calibration = calibration
+        self.into = into
 
     def forward(self, images: Tensor) -> Tensor:
         """Return p(k|i)."""
         log_p: Tensor = self.model(images)
         p = log_p.exp()
-        return p if self.calibration is None else of_other_pictures(p, self.calibration)
+        p = p if self.calibration is None else of_other_pictures(p, self.calibration)
+        return p if self.into is None else p @ self.into
 
 
-def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progress: Progress) -> bytes:
+def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None, progress: Progress) -> bytes:
     """Return a run's model as an ONNX file, after comparing the outputs of both.
 
-    called: the name of each kind. network: as in `newkinds.predict`.
+    answer, what: the run's, and what is exported of it. network: as in `newkinds.predict`.
     """
     onnx, runtime = _packages()
     if not run.lists(names.MODEL):
@@ -61,12 +71,15 @@ def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progr
             hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",
         )
     model, extra, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
-    if model.kinds != len(called):
+    new = [new_kind(number) for number in range(model.kinds)]
+    has = sum(sort_of(column) == "new" for column in answer.machine.columns)
+    if model.kinds != has and not answer.is_again:
         raise DataError(
-            f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {len(called)}.",
+            f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {has}.",
             hint="Run `newkinds discover` again with another --out.",
         )
-    module = Probabilities(model.float(), extra.get("calibration")).eval()
+    called, into = _as_now(new, answer, what, progress)
+    module = Probabilities(model.float(), extra.get("calibration"), into).eval()
     with progress.step("Writing the network", 2) as step:
         proto = _converted(module, _pictures(model, 2))
         _without_traces(proto.graph)
@@ -76,6 +89,30 @@ def onnx_bytes(run: RunFolder, called: Sequence[str], network: str | None, progr
         _compare(runtime, content, module, model)
         step.advance()
     return content
+
+
+def _as_now(
+    new: Sequence[str], answer: Answer, what: Sorted, progress: Progress
+) -> tuple[tuple[str, ...], Tensor | None]:
+    """Return what the kinds of the file are called, and which of them each of the model's is; None if all are as made.
+
+    A file cannot tell the parts of a kind that was split: they stay one in it.
+    """
+    title = dict(zip(what.found.columns, what.called, strict=True))
+    now = list(new)
+    if answer.state is not None:
+        now = [current_column(answer.state, column) for column in new]
+        made = [kind for kind in what.found.columns if sort_of(kind) == "new" and kind not in new]
+        if made:
+            told = ", ".join(title[kind] for kind in made[:5])
+            progress.warn(f"The network does not tell kinds that were made since: {told}. `newkinds predict` does.")
+    called = [title.get(column) or kind_title(column, answer.called) for column in now]
+    kinds = list(dict.fromkeys(called))
+    if len(kinds) == len(new):
+        return tuple(called), None
+    into = torch.zeros(len(new), len(kinds))
+    into[torch.arange(len(new)), torch.tensor([kinds.index(name) for name in called])] = 1
+    return tuple(kinds), into
 
 
 def _packages() -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ def csv_bytes(found: Assignment, called: Sequence[str]) -> bytes:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for _, row in _rows(found, called):
+    for _, row in rows_of(found, called):
         cells = (f"{value:.6f}" if isinstance(value, float) else value for value in row.values())
         writer.writerow(safe_cell(cell) if isinstance(cell, str) else cell for cell in cells)
     return buffer.getvalue().encode()
@@ -33,14 +33,14 @@ def jsonl_bytes(found: Assignment, called: Sequence[str]) -> bytes:
     The numbers are exact to the last bit of float32.
     """
     buffer = io.StringIO()
-    for item, row in _rows(found, called):
-        values = {key: _exact(value) if isinstance(value, float) else value for key, value in row.items()}
-        values["probabilities"] = [_exact(p) for p in found.probabilities[item].tolist()]
+    for item, row in rows_of(found, called):
+        values = {key: exact(value) if isinstance(value, float) else value for key, value in row.items()}
+        values["probabilities"] = [exact(p) for p in found.probabilities[item].tolist()]
         buffer.write(json.dumps(values, ensure_ascii=False) + "\n")
     return buffer.getvalue().encode()
 
 
-def _rows(found: Assignment, called: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def rows_of(found: Assignment, called: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number of each picture and its values by COLUMNS; there is no runner-up if there is one kind."""
     for item, (path, row) in enumerate(zip(found.names, found.probabilities, strict=True)):
         first, *others = np.argsort(-row, kind="stable")[:2].tolist()
@@ -51,6 +51,6 @@ def _rows(found: Assignment, called: Sequence[str]) -> Iterator[tuple[int, dict[
         yield item, dict(zip(COLUMNS, values, strict=True))
 
 
-def _exact(probability: float) -> float:
+def exact(probability: float) -> float:
     """Return a float32 with as many digits as it takes to read the same float32 again."""
     return float(f"{probability:.9g}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from newkinds.errors import DataError, UsageError
+from newkinds.files import as_path
 from newkinds.images.decode import MAX_PIXELS, ImageError, decode, probe
 from newkinds.images.formats import by_ending
 from newkinds.images.imageset import Skipped, printable
@@ -91,7 +92,7 @@ def scan(
     """
     listing = _listing_of(source)
     if listing is None:
-        root = Path(str(source))
+        root = as_path(str(source))
         paths, skipped = _walk(root)
         files = sorted(paths)
     else:
@@ -124,6 +125,11 @@ def list_files(source: Path | Listing) -> list[Path]:
     if isinstance(source, Listing):
         return [path for path in source.paths if _why_not_listed(os.fspath(path)) == ""]
     return [Path(path) for _, path in sorted(_walk(source)[0])]
+
+
+def named_files(root: Path) -> dict[str, Path]:
+    """Return the files below a folder by the names that `scan` gives them, without opening any."""
+    return {name: Path(path) for name, path in _walk(root)[0]}
 
 
 def _examined(name: str, path: str, verify: bool, max_pixels: int) -> Found | Skipped:

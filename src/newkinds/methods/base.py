@@ -16,7 +16,7 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newkinds.assignment import Assignment
+from newkinds.assignment import Assignment, known_kind, new_kinds
 from newkinds.errors import UsageError
 from newkinds.features import apply, as_input
 from newkinds.images.imageset import ImageSet
@@ -85,7 +85,8 @@ class Problem(KnownProblem):
     kinds: the number of new kinds. features: f's of the unsorted pictures, float32 (N, d). truth: int64 (N,), -1 where
     not known, for the log only. keep: `keep(name, make)` returns the tensors that the run has under a name, after
     making and saving them if there are none: the result of a stage that a resumed run needs again. watch: receives
-    snapshots, from methods that take them.
+    snapshots, from methods that take them. novelty: how probably each unsorted picture is of a new kind, float32 (N,),
+    where some may be of known kinds; None: all are of new ones, the paper's setting.
     """
 
     unsorted: ImageSet
@@ -94,6 +95,13 @@ class Problem(KnownProblem):
     truth: NDArray[np.int64] | None = None
     keep: Kept = _made_anew
     watch: Callable[[Snapshot], None] | None = None
+    novelty: NDArray[np.float32] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The kinds that pictures are sorted into: the new ones first and then, in a mixed heap, the known ones."""
+        known = () if self.novelty is None else tuple(map(known_kind, self.known.classes))
+        return new_kinds(self.kinds) + known
 
     def points(self, on: On) -> NDArray[np.float32]:
         """Return a row for each unsorted picture: its features, or its pixels from 0 to 1 (embeddings as they are)."""
@@ -114,13 +122,15 @@ class Problem(KnownProblem):
             )
 
     def assign(self, probabilities: NDArray[np.float32]) -> Assignment:
-        """Return probabilities (N, K) of new kinds as an Assignment."""
+        """Return probabilities (N, C) of the columns as an Assignment."""
         source = {"method": self.settings.method, "seed": self.settings.seed}
-        return Assignment.of_new(self.unsorted.names, probabilities, source)
+        if self.novelty is None:  # a method may have found fewer
+            return Assignment.of_new(self.unsorted.names, probabilities, source)
+        return Assignment(self.unsorted.names, self.columns, probabilities, source)
 
     def certain(self, labels: NDArray[np.int64]) -> Assignment:
         """Return labels int64 (N,), of a method without probabilities, as an Assignment: probabilities of 1."""
-        return self.assign(np.eye(self.kinds, dtype=np.float32)[labels])
+        return self.assign(np.eye(len(self.columns), dtype=np.float32)[labels])
 
 
 @dataclass(frozen=True)
@@ -182,9 +192,10 @@ class Method:
     f's features; takes_transfer: whether it can use them after a transfer, which may be negative. auxiliary: its
     auxiliary network. resolve: values for its settings that are "auto", by dotted keys. finds_kinds: the number of
     kinds to begin with if the method finds their number itself, from the settings and the number of pictures; None: it
-    is estimated before. heads: the classes of its models' heads. rivals: other settings that are worth rehearsing, by
-    name, each as changes by dotted keys. always_rehearsed: whether it is a rival of every method. advice: what to try
-    when kinds stay empty.
+    is estimated before. takes_known: whether it sorts a mixed heap into known and new kinds itself; others get the
+    pictures that are probably new. heads: the classes of its models' heads. rivals: other settings that are worth
+    rehearsing, by name, each as changes by dotted keys. always_rehearsed: whether it is a rival of every method.
+    advice: what to try when kinds stay empty.
     """
 
     name: str
@@ -198,6 +209,7 @@ class Method:
     auxiliary: Auxiliary | None = None
     resolve: Callable[[CoreSettings, ImageSet], Mapping[str, Any]] = lambda settings, known: {}
     finds_kinds: Callable[[CoreSettings, int], int | None] = lambda settings, pictures: None
+    takes_known: bool = False
     heads: tuple[type[Head], ...] = (StudentHead, SoftmaxHead)
     rivals: Callable[[CoreSettings], Mapping[str, Mapping[str, Any]]] = lambda settings: {}
     always_rehearsed: bool = False

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.cache import Cache
+from newkinds.corrections.actions import Again
+from newkinds.corrections.again import Said, sorted_anew, what_was_said
 from newkinds.count import Rehearsal as CountRehearsal
 from newkinds.count import can_rehearse, count_kinds, count_rehearsed, hidden_draws, in_words
 from newkinds.discovery import Discovery, read_discovery
@@ -32,7 +34,7 @@ from newkinds.pipeline.frozen import as_embeddings, behind
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
-from newkinds.pipeline.scoring import score_run
+from newkinds.pipeline.scoring import score_again, score_run
 from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
@@ -45,6 +47,8 @@ from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.report.run import report_run
 from newkinds.runs import names
+from newkinds.runs.following import follow, read_answer
+from newkinds.runs.journal import Journal
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
 from newkinds.training import Checkpoints
@@ -237,15 +241,48 @@ class Pipeline(KnownStages):
         if empty:
             self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
-        answer = self._judged(found.assignment, problem.features, rehearsal, self._beside(network, problem))
+        beside = self._beside(network, problem)
+        answer = self._judged(found.assignment, problem.features, rehearsal, beside)
         if model:
             self._put_models(found, answer, last, settings)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
+        if self.run.has(names.AGAIN):
+            said = Said.from_dict(self.run.get_json(names.AGAIN))
+            answer = self._sorted_by(said, problem.features, rehearsal, beside)
         put_assignment(self.run, answer)
         self.run.sync()
         checkpoints.clear()
+
+    def sort_again(self, network: Network, kinds: int, rehearsal: Rehearsal) -> None:
+        """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""
+        answer = read_answer(self.run, self.progress)
+        if answer.state is None or not answer.is_corrected:
+            raise UsageError(
+                f"Nobody has said anything about the kinds in {self.run.path} that could be used.",
+                hint="Move or confirm pictures, merge or split kinds, or leave --again out.",
+            )
+        said = what_was_said(answer.machine, answer.state, answer.line)
+        settings = self.settings.with_changes(rehearsal.changes[rehearsal.chosen])
+        problem = self._problem(network, kinds, settings, self.run.checkpoints())
+        self.run.put_json(names.AGAIN, said.to_dict())
+        self.run.forget(names.KINDS)  # a crash from here on is mended by the same line, which sorts by what was said
+        found = self._sorted_by(said, problem.features, rehearsal, self._beside(network, problem))
+        put_assignment(self.run, found)
+        if is_writer():
+            Journal.open(self.run, self.progress).say(Again(line=said.line))
+            score_again(self.run, self._features.get("unsorted"))
+        self.run.sync()
+        changed = int((found.kinds != answer.assignment.kinds).sum())
+        self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
+
+    def _sorted_by(
+        self, said: Said, features: NDArray[np.float32], rehearsal: Rehearsal, known: NDArray[np.float32] | None
+    ) -> Assignment:
+        """Return the pictures sorted by what people said, with probabilities as `_judged` makes them."""
+        source = {"method": METHODS[self.settings.method].name, "seed": self.settings.seed}
+        return self._judged(sorted_anew(self.unsorted.names, said, features, source), features, rehearsal, known)
 
     def _beside(self, network: Network, problem: Problem) -> NDArray[np.float32] | None:
         """Return the features of known pictures that f has not learnt from, beside which the heap may be far away."""
@@ -372,21 +409,25 @@ class Pipeline(KnownStages):
         scored = kept is not None and kept[2] == (self.truth or ())
         if self.truth is not None and not scored:
             score_run(self.run, self.truth, self._features.get("unsorted"))
-        if page and (not self.run.has(names.PAGE) or (self.truth is not None and not scored)):
+        stale = self.run.followed(names.PAGE) != follow(self.run).holds
+        if page and (not self.run.has(names.PAGE) or stale or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
-    def result(self, *, page: bool = True, model: bool = True, anyway: bool = False) -> Discovery:
+    def result(self, *, page: bool = True, model: bool = True, anyway: bool = False, again: bool = False) -> Discovery:
         """Run all stages and return the result.
 
         page, model: whether to make the report, and to keep the model. anyway: whether to sort even where rehearsals
-        say that it would not work.
+        say that it would not work. again: whether to sort anew by what people said, once everything is there.
         """
         try:
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
             self.known_quality(network)
             kinds = self.kinds(network)
-            self.sort(network, kinds, self.rehearsal(network, kinds, anyway=anyway), model=model)
+            rehearsal = self.rehearsal(network, kinds, anyway=anyway)
+            self.sort(network, kinds, rehearsal, model=model)
+            if again or (self.run.wrote(names.AGAIN) and not self.run.has(names.AGAIN)):  # damaged: the journal has it
+                self.sort_again(network, kinds, rehearsal)
             if is_writer():
                 self.score_and_report(page)
             self.run.sync()

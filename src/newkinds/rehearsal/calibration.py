@@ -9,7 +9,7 @@ so a kind counts as a few observations, however many pictures it has.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 from torch import Tensor
 
+from newkinds.regression import Regression
 from newkinds.rehearsal.signals import NAMES
 
 EACH_KIND = 5.0  # observations that the pictures of a kind count as, at most
-STRENGTH = 100.0  # observations that the beginning counts as, for each coefficient
+STRENGTH = 100.0  # observations that the beginning counts as, for each coefficient and for the intercept
 OF_HEAP = NAMES.index("stability")  # the signal whose mean over all pictures tells how hard a heap is
 BINS = 10  # of the reliability diagram
 LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
@@ -47,75 +47,26 @@ class Observed:
         return weights
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """A logistic regression. centre, scale: float64 (7,), of the signals and of the mean of one over the heap.
-
-    coefficients: float64 (8,), the intercept first.
-    """
-
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    coefficients: NDArray[np.float64]
+class Calibration(Regression):
+    """From signals (n, 6), and the mean of one of them over the heap, to how often such pictures are right."""
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each picture of a heap with these signals (N, 6), float64 (N,)."""
-        found: NDArray[np.float64] = np.clip(expit(self._design(x) @ self.coefficients), LEAST, MOST)
-        return found
+        return np.clip(super().__call__(with_heap(x)), LEAST, MOST)
 
     def after(self, observed: Sequence[Observed], strength: float = STRENGTH) -> Calibration:
         """Return the regression after rehearsals, which begins from this one. strength: of the beginning."""
         if not observed:
             return self
-        x = np.concatenate([self._design(one.x) for one in observed])
-        yes = np.concatenate([one.yes for one in observed]).astype(np.float64)
+        x = np.concatenate([with_heap(one.x) for one in observed])
+        yes = np.concatenate([one.yes for one in observed])
         weights = np.concatenate([one.weights for one in observed])
-        held = np.full(len(self.coefficients), strength)
-        return Calibration(self.centre, self.scale, _newton(x, yes, weights, self.coefficients, held))
-
-    def _design(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.concatenate([np.ones((len(x), 1)), (with_heap(x) - self.centre) / self.scale], axis=1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all numbers by name."""
-        return {name: value.tolist() for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
-        """Take back what `to_dict` gave."""
-        return cls(**{name: np.array(values[name], dtype=np.float64) for name in ("centre", "scale", "coefficients")})
+        return self.moved(x, yes, weights, strength, freedom=1.0)
 
 
 def with_heap(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the signals of a heap's pictures (N, 6) with what is the same for all of them, float64 (N, 7)."""
     return np.concatenate([x, np.full((len(x), 1), x[:, OF_HEAP].mean() if len(x) else 0.0)], axis=1)
-
-
-def _newton(
-    x: NDArray[np.float64],
-    yes: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    start: NDArray[np.float64],
-    held: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Minimise the weighted cross-entropy plus held/2 x the squared distance from the start; it is convex."""
-
-    def loss(b: NDArray[np.float64]) -> float:
-        t = x @ b
-        return float(weights @ (np.logaddexp(0, t) - yes * t) + held @ np.square(b - start) / 2)
-
-    b = start
-    for _ in range(50):
-        p = expit(x @ b)
-        slope = x.T @ (weights * (p - yes)) + held * (b - start)
-        curvature = (x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(held)
-        step, size = np.linalg.solve(curvature, slope), 1.0
-        while size > 1e-6 and loss(b - size * step) > loss(b):
-            size /= 2
-        b = b - size * step
-        if np.abs(step).max() < 1e-9:
-            break
-    return b
 
 
 @cache

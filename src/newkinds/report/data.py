@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.assignment import Assignment
+from newkinds.assignment import Assignment, sort_of
 from newkinds.errors import DataError
 from newkinds.evaluation.coverage import Coverage, coverage
 from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.images.imageset import Skipped
 from newkinds.methods.base import Snapshot
 from newkinds.rehearsal.trust import Trust
+from newkinds.report import text
 from newkinds.report.known_kinds import NearestKnown
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may be and still count as a rounding error
@@ -32,11 +33,12 @@ class ReportData:
     history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
         {"stage": "discover", "phase": "main", "epoch": 5, "loss": 0.2, "kl": 0.1, "consistency": 0.1, "changed": 0.02}.
     count: Algorithm 2's estimate, as `Count.to_dict` returns it, or None if the number of kinds was given.
-    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known, or of
-        too few pictures.
+    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, and of a mixed heap "all", "old", "new",
+        "named", "auroc" and "rejected_rightly"; None where the truth is not known, or of too few pictures.
     settings: all values of the run, resolved; tables in tables.
     comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
-        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1];
+        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", of mixed heaps also of "all", "old", "new", "named"
+        and "auroc", each or None; "agreement": (M, M) in [0, 1];
         "remark": on which pictures they were scored, if not on all}.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
     stages: the method's training stages before pictures get their kinds, with the title of their chart; assigns: the
@@ -47,6 +49,7 @@ class ReportData:
     trust: what to expect of the answer; rehearsal: what rehearsals showed, what was tried and chosen, as rehearsal.json
         has it; both None where none were asked for.
     damaged: files of the run that are not what it wrote: what they would tell is left out.
+    called: names that people gave to kinds, {"new:3": "washer"}; said: how many of their corrections the page follows.
     """
 
     title: str
@@ -72,6 +75,8 @@ class ReportData:
     trust: Trust | None = None
     rehearsal: dict[str, Any] | None = None
     damaged: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+    said: int = 0
 
     def __post_init__(self) -> None:
         n = len(self.names)
@@ -122,6 +127,23 @@ class ReportData:
     def n_kinds(self) -> int:
         """K, empty kinds included."""
         return len(self.assignment.columns)
+
+    @property
+    def n_new(self) -> int:
+        """How many of them are new."""
+        return sum(sort_of(column) == "new" for column in self.assignment.columns)
+
+    def kind_name(self, kind: int) -> str:
+        """Return what a kind is called: the name that it was given, or its number in the run's table."""
+        return text.kind_name(self.assignment.columns[kind], self.called)
+
+    def kind_key(self, kind: int) -> str:
+        """Return what stands for a kind in a names file: the number of a new one."""
+        return self.assignment.columns[kind].removeprefix("new:")
+
+    def is_new(self, kind: int) -> bool:
+        """Return whether a kind is new: those alone can be named."""
+        return sort_of(self.assignment.columns[kind]) == "new"
 
     @property
     def calibrated(self) -> bool:

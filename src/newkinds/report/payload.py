@@ -32,7 +32,7 @@ def page_data(
     """Return all of it."""
     return {
         "title": data.title,
-        "kinds": [_kind_json(kind) for kind in kinds],
+        "kinds": [_kind_json(data, kind) for kind in kinds],
         "points": _points_json(data, layout, sprites),
         "frames": _frames_json(journey),
         "known": [text.visible(name) for name in data.known_classes] if data.nearest_known else [],
@@ -57,10 +57,11 @@ def _frames_json(journey: Journey | None) -> dict[str, Any] | None:
     }
 
 
-def _kind_json(kind: KindSummary) -> dict[str, Any]:
+def _kind_json(data: ReportData, kind: KindSummary) -> dict[str, Any]:
     style = mark(kind.kind)
     return {
-        "name": text.kind_name(kind.kind),
+        "name": data.kind_name(kind.kind),
+        "key": data.kind_key(kind.kind),
         "size": kind.size,
         "colour": style.colour,
         "path": style.path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
+from collections.abc import Mapping
 from typing import Any
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -74,9 +75,12 @@ def number(value: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
-def kind_name(kind: int) -> str:
-    """Return the default name of a kind: its number in the run's table."""
-    return f"Kind {kind}"
+def kind_name(column: str, called: Mapping[str, str]) -> str:
+    """Return the name of a kind: as people called it; else its number in the run's table, or that of a known kind."""
+    sort, _, own = column.partition(":")
+    if column in called:
+        return visible(called[column])
+    return "None of these" if sort == "none" else visible(own) if sort == "known" else f"Kind {own}"
 
 
 def flat_settings(settings: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from newkinds.configure import make_settings
-from newkinds.errors import RunError, UsageError
+from newkinds.environment import number_from
+from newkinds.errors import NewkindsError, RunError, UsageError, told
 from newkinds.files import (
     digest,
     file_digest,
-    is_temporary,
     opened_folder,
     remove_leftovers,
     sealed,
@@ -27,9 +27,10 @@ from newkinds.files import (
 )
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
-from newkinds.runs import names
-from newkinds.runs.about import LAYOUT, read_about
+from newkinds.runs import claim, forms, names
+from newkinds.runs.about import LAYOUT, read_about, set_sources, source_of
 from newkinds.runs.checkpoints import DiskCheckpoints
+from newkinds.runs.claim import flat, make_folder
 from newkinds.runs.lock import PATIENCE, FolderLock
 from newkinds.runs.log import RunLog
 from newkinds.runs.outputs import Ledger, stage_of
@@ -96,15 +97,14 @@ class RunFolder:
         return run
 
     def _start(self, settings: CoreSettings, data: Mapping[str, Any], sources: Mapping[str, str]) -> None:
-        self._make()
-        self._check_ours()
+        make_folder(self.path)
         self._lock = FolderLock(self.path)
         try:
             if self._file(names.ABOUT).exists():
                 self._about = self._read_about()
                 self._mend_settings(settings)
                 self._check_same(settings, data)
-                self._set_sources(sources)
+                set_sources(self._about, sources)
                 remove_leftovers(self.path)
                 self._mend()
             else:
@@ -120,7 +120,7 @@ class RunFolder:
                     "log": {},
                 }
                 self._about["data"] = dict(data)
-                self._set_sources(sources)
+                set_sources(self._about, sources)
             self._write_about()
         except BaseException:
             self.close()  # so that the same process can try again
@@ -131,17 +131,6 @@ class RunFolder:
         wait_for_all()
         if not is_writer():
             self._about = self._read_about()
-
-    @staticmethod
-    def check_writable(path: Path) -> None:
-        """Raise an error if a run folder cannot be made at `path`; make nothing."""
-        ancestor = path
-        while not ancestor.exists() and ancestor != ancestor.parent:
-            ancestor = ancestor.parent
-        if not ancestor.is_dir():
-            raise _unwritable(path, f"{ancestor} is not a folder")
-        if not os.access(ancestor, os.W_OK | os.X_OK):
-            raise _unwritable(path, f"permission denied for {ancestor}")
 
     @classmethod
     def open(cls, path: Path, *, writing: bool = False) -> RunFolder:
@@ -187,14 +176,7 @@ class RunFolder:
 
     def source(self, which: str) -> str:
         """Return where the "known" or "unsorted" pictures are: relative to where the run was started, if they are."""
-        if which not in self.sources:
-            raise RunError(
-                f"The run in {self.path} has no {which} pictures.",
-                hint="Give a folder that `newkinds discover` made: others make f or rehearse, and sort nothing.",
-            )
-        found = self.sources[which]
-        place = os.path.join(self._about.get("where", ""), found)
-        return place if os.path.exists(place) else found
+        return source_of(self._about, which, self.path)
 
     def remember(self, which: str, source: str) -> None:
         """Record where pictures have moved to; only what is open for writing can."""
@@ -221,7 +203,7 @@ class RunFolder:
             folder,
             run=digest(sealed({key: self._about.get(key) for key in ("data", "settings")})),
             log=self._log if "log" in self._about else None,
-            seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")),
+            seconds=number_from(CHECKPOINT_SECONDS, 10.0, of="seconds"),
             progress=self.progress,
         )
 
@@ -253,6 +235,58 @@ class RunFolder:
         """Write an output and list it; with several processes, only the writer does."""
         if not is_writer():
             return
+        self._write(name, data)
+        ledger = self._ledger()
+        ledger.add(name, digest(data))
+        self._keep(ledger)
+        self._follow(name, None)
+        self._mark_log(name)
+        self._write_about()
+
+    def restore(self, name: str, data: bytes) -> bool:
+        """Write an output that is damaged once more, if this is what it was; return whether it is."""
+        if digest(data) != self._about["outputs"].get(name):
+            return False
+        self._write(name, data)
+        self._follow(name, None)
+        self._write_about()
+        return True
+
+    def forget(self, name: str) -> None:
+        """List an output no more: until it is put again, a run that is continued makes it anew."""
+        if is_writer():
+            self._about["outputs"].pop(name, None)
+            self._follow(name, None)
+            self._write_about()
+
+    def put_followed(self, name: str, data: bytes, line: int) -> None:
+        """Write an output as it is after the journal's first lines, up to `line`; what the machine made stays listed.
+
+        If it is damaged, the stage that made it makes it anew, as it was before anybody said anything. A crash at any
+        moment leaves a file that counts.
+        """
+        before = self._about.get("follows", {}).get(name, {"line": 0, "sha256": []})
+        self._follow(name, {"line": before["line"], "sha256": [*before["sha256"][-1:], digest(data)]})
+        self._write_about()
+        self._write(name, data)
+        self.set_followed(name, line)
+
+    def set_followed(self, name: str, line: int) -> None:
+        """Record up to which line of the journal an output goes, as it is now; 0: nothing that was said changes it."""
+        self._follow(name, {"line": line, "sha256": [file_digest(self._file(name))]} if line else None)
+        self._write_about()
+
+    def followed(self, name: str) -> int:
+        """Return up to which line of the journal an output goes, 0 if it is the machine's alone."""
+        return int(self._about.get("follows", {}).get(name, {}).get("line", 0))
+
+    def _follow(self, name: str, mark: dict[str, Any] | None) -> None:
+        follows = {key: value for key, value in self._about.pop("follows", {}).items() if key != name}
+        follows |= {} if mark is None else {name: mark}
+        if follows:
+            self._about["follows"] = follows
+
+    def _write(self, name: str, data: bytes) -> None:
         assert self._lock is not None, "opened for reading"
         try:
             write_atomic(self._file(name), data, root=self.path)
@@ -261,11 +295,6 @@ class RunFolder:
                 f"{self._file(name)} cannot be written: {error.strerror or error}.",
                 hint="Make room, or mend that, and type the same line again.",
             ) from error
-        ledger = self._ledger()
-        ledger.add(name, digest(data))
-        self._keep(ledger)
-        self._mark_log(name)
-        self._write_about()
 
     def get(self, name: str) -> bytes:
         """Return an output, or raise an error if it is missing or not what was written."""
@@ -273,7 +302,7 @@ class RunFolder:
         while True:
             file, expected = self._file(name), self._expected(name)
             data = file.read_bytes() if file.is_file() else None
-            if data is not None and digest(data) == expected:
+            if data is not None and expected is not None and digest(data) in self._hashes(name, expected):
                 return data
             if self._lock is not None or time.monotonic() > until:
                 raise self._damaged(name) if expected is not None or data is not None else self._unfinished(name)
@@ -297,7 +326,10 @@ class RunFolder:
 
     def get_json(self, name: str) -> Any:
         """Return an output that is JSON."""
-        return json.loads(self.get(name))
+        with self.understood(name):
+            value = json.loads(self.get(name))
+            forms.check(name, value)
+            return value
 
     def put_array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array as .npy."""
@@ -307,14 +339,32 @@ class RunFolder:
 
     def get_array(self, name: str) -> NDArray[Any]:
         """Return an array that was written as .npy."""
-        return _array(self.get(name))
+        with self.understood(name):
+            return _array(io.BytesIO(self.get(name)))
 
     def find_array(self, name: str) -> NDArray[Any] | None:
         """Return such an array if it is there, intact: memory-mapped, what is written to it does not reach the file."""
         if not self.has(name):
             return None
-        array: NDArray[Any] = np.asarray(np.load(self._file(name), mmap_mode="c", allow_pickle=False))
-        return array
+        with self.understood(name):
+            return np.asarray(_array(self._file(name), mmap_mode="c"))
+
+    @contextmanager
+    def understood(self, name: str) -> Iterator[None]:
+        """Turn what reading an output may raise into a DamagedError: its hash is right, but it makes no sense.
+
+        Nothing that newkinds wrote is so; a run folder may come from somebody else.
+        """
+        try:
+            yield
+        except NewkindsError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise DamagedError(
+                f"{self._file(name)} does not say what it should ({told(error)}).",
+                hint="Take the run folder as it was made, or run the same `newkinds discover` with another --out.",
+                name=name,
+            ) from error
 
     def log(self, record: Record) -> None:
         """Append a line to log.jsonl; with several processes, only the writer does."""
@@ -337,26 +387,13 @@ class RunFolder:
     def _file(self, name: str) -> Path:
         return self.path / name
 
-    def _make(self) -> None:
-        self.check_writable(self.path)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(self.path, error.strerror or str(error)) from None
-
-    def _check_ours(self) -> None:
-        """Refuse a folder that is not a run folder, before anything in it is touched."""
-        there = {entry.name for entry in self.path.iterdir()}
-        begun = {names.LOCK, names.SETTINGS, *filter(is_temporary, there)}
-        # A run takes its lock first: a settings.toml alone is the user's own file.
-        if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
-            raise RunError(
-                f"{self.path} is not empty and is not a run folder.", hint="Choose another folder with --out."
-            )
-
     def _is_intact(self, name: str, expected: str) -> bool:
         file = self._file(name)
-        return file.is_file() and file_digest(file) == expected
+        return file.is_file() and file_digest(file) in self._hashes(name, expected)
+
+    def _hashes(self, name: str, expected: str) -> tuple[str, ...]:
+        """Return the hashes that an output may have: that of what the machine made, and of what people made of it."""
+        return (expected, *self._about.get("follows", {}).get(name, {}).get("sha256", ()))
 
     def _ledger(self) -> Ledger:
         return Ledger(self._about["outputs"], self._about.get("fallen"), self._is_intact)
@@ -378,13 +415,6 @@ class RunFolder:
         if found is not None and is_writer():
             self._write_about()
         return found
-
-    def _set_sources(self, sources: Mapping[str, str]) -> None:
-        """Record where pictures are, and the folder that relative paths among that start at."""
-        self._about["sources"] = dict(sources)
-        self._about.pop("where", None)
-        if any(not os.path.isabs(source) and os.path.exists(source) for source in sources.values()):
-            self._about["where"] = os.getcwd()
 
     def _mend_settings(self, settings: CoreSettings) -> None:
         """Write settings.toml again if it is damaged and those that are asked for now are those of the run."""
@@ -445,38 +475,22 @@ class RunFolder:
 
     def _check_same(self, settings: CoreSettings, data: Mapping[str, Any]) -> None:
         """Refuse to continue if settings or data are not those of the run."""
-        theirs, ours = flat(self.settings.model_dump(mode="json")), flat(settings.model_dump(mode="json"))
-        theirs |= flat({"data": self._about["data"]})
-        ours |= flat({"data": dict(data)})
-        differing = [
-            f"{key} ({theirs.get(key)!r} there, {ours.get(key)!r} now)"
-            for key in sorted(theirs | ours)
-            if theirs.get(key) != ours.get(key)
-        ]
-        if differing:
-            raise UsageError(
-                f"{self.path} holds a run made with other data or settings: {', '.join(differing)}.",
-                hint="Choose another folder with --out, or ask for the same as before.",
-            )
+        theirs = {**self.settings.model_dump(mode="json"), "data": self._about["data"]}
+        claim.check_same(self.path, theirs, {**settings.model_dump(mode="json"), "data": dict(data)})
         if self.version != __version__:
             self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
 
 
-def _array(data: bytes) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+def _array(file: io.BytesIO | Path, mmap_mode: Literal["c"] | None = None) -> NDArray[Any]:
+    """Return the array of a file in the .npy format, of finite numbers; raise a ValueError if it is not that."""
+    try:
+        array = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # on broken bytes, numpy may raise anything
+        raise ValueError(told(error)) from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise ValueError("it is no array of numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("its numbers are not all finite")
     return array
-
-
-def _unwritable(path: Path, why: str) -> RunError:
-    return RunError(f"The run folder {path} cannot be written: {why}.", hint="Choose another with --out.")
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested values under dotted keys."""
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = value
-    return result

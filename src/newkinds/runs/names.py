@@ -6,6 +6,8 @@ ABOUT = "run.json"  # the data and the outputs of the run, each output with its 
 SETTINGS = "settings.toml"
 LOG = "log.jsonl"
 LOCK = ".lock"
+JOURNAL = "journal.jsonl"  # what people said about the answer, only appended to; no command remakes or deletes it
+JOURNAL_ASIDE = "journal-aside.jsonl"  # lines of it that were torn or broken
 CHECKPOINTS = "checkpoint"  # a folder, empty when the run is finished
 
 NETWORK = "network.safetensors"  # f before it met the unsorted pictures
@@ -13,6 +15,7 @@ KNOWN_QUALITY = "known-quality.json"  # how well the known kinds are told apart,
 TRANSFER = "transfer.safetensors"  # what the known kinds teach about features that are not trained
 COUNT = "count.json"  # how the number of kinds was estimated
 COUNT_PLOT = "count.png"
+AGAIN = "again.json"  # what people had said when the pictures were sorted again
 REHEARSAL = "rehearsal.json"  # how well hidden known kinds were sorted, and what was chosen by that
 TRUST = "trust.json"  # what to expect of the answer
 KINDS = "kinds.csv"  # the answer as a table; when it is there, the pictures are sorted

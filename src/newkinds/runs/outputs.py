@@ -35,6 +35,7 @@ STAGES = (
     Stage("count plot", (names.COUNT_PLOT,), ("count",)),
     Stage("rehearsals", ("rehearsal/",), ("network", "features", "transfer", "count"), apart=True),
     Stage("rehearsal", (names.REHEARSAL,), ("rehearsals",)),
+    Stage("again", (names.AGAIN,)),
     Stage(
         "sort",
         (
@@ -52,7 +53,7 @@ STAGES = (
             names.KINDS,
             f"{names.SNAPSHOTS}/",
         ),
-        ("network", "features", "transfer", "auxiliary", "count", "rehearsals", "rehearsal"),
+        ("network", "features", "transfer", "auxiliary", "count", "rehearsals", "rehearsal", "again"),
     ),
     Stage("scores", (names.SCORES,), ("features", "sort")),
     Stage("page", (names.PAGE,), ("known quality", "count", "rehearsal", "sort", "scores")),

@@ -14,6 +14,7 @@ METHODS = (
         assigns="discover",
         resolve=resolve,
         rivals=rivals,
+        takes_known=True,
         advice="Kinds have merged. Ask for fewer with --kinds, or try a lower discover.learning_rate or "
         "discover.consistency in a new run folder.",
     ),

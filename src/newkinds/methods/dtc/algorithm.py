@@ -11,26 +11,34 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from newkinds.clustering.neighbours import nearest_by_direction
-from newkinds.features import averaged_features, extract_features, model_outputs
-from newkinds.images.imageset import ImageSet
+from newkinds.features import apply, averaged_features, extract_features, model_outputs
+from newkinds.images.imageset import ImageSet, joined
 from newkinds.methods.base import Problem, Snapshot, Solution
 from newkinds.methods.dtc.settings import Discover, resolved_discover
 from newkinds.methods.dtc.task import ClusteringTask
 from newkinds.networks import Network
 from newkinds.parallel.processes import from_writer
 from newkinds.progress import QUIET, Progress
+from newkinds.randomness import generator
 from newkinds.settings import CoreSettings
-from newkinds.start import initialise
+from newkinds.start import initialise, initialise_mixed
 from newkinds.training import Checkpoints, Phase, Record
+
+FEWEST_LABELLED = 20  # of a known kind that are trained on in a mixed heap, however small the heap
 
 
 def dtc(problem: Problem) -> Solution:
-    """Run Algorithm 1 on a problem; f itself is left as it is."""
+    """Run Algorithm 1 on a problem; f itself is left as it is.
+
+    In a mixed heap, the known kinds have columns beside the new ones, and labelled pictures, which keep their kinds,
+    are trained on with the unsorted ones.
+    """
     settings = problem.settings
     frozen = settings.tune == "none"
-    chosen = resolved_discover(settings.section(Discover), problem.unsorted, problem.kinds, frozen=frozen)
+    columns = len(problem.columns)
+    chosen = resolved_discover(settings.section(Discover), problem.unsorted, columns, frozen=frozen)
     assert isinstance(chosen.epochs, int)
-    task = _task(problem, chosen)
+    task = _task(problem, chosen) if problem.novelty is None else _mixed_task(problem, chosen)
     task.measure_start()
     # Lines 3 to 6, warm-up with fixed targets; lines 8 to 12, the main loop, with its own optimiser.
     rate = chosen.learning_rate if chosen.warmup_learning_rate == "same" else chosen.warmup_learning_rate
@@ -63,6 +71,55 @@ def _task(problem: Problem, chosen: Discover) -> ClusteringTask:
     network = copy.deepcopy(problem.network)
     near = near[:, : chosen.neighbours] if near is not None and chosen.neighbours > 1 else None
     return ClusteringTask(network, start, problem.unsorted, chosen, seed, problem.truth, problem.watch, near)
+
+
+def _mixed_task(problem: Problem, chosen: Discover) -> ClusteringTask:
+    """Return the task for a mixed heap: unsorted pictures first, then labelled ones."""
+    assert isinstance(chosen.alpha, float)
+    assert problem.novelty is not None
+    first, seed, alpha, novelty = problem.settings.initialise, problem.settings.seed, chosen.alpha, problem.novelty
+    labelled = _some_labelled(problem)
+    assert labelled.labels is not None
+    labels = labelled.labels
+    seen, known = (
+        averaged_features(problem.network, images, features, first.views, chosen.augmentation, seed, problem.progress)
+        for images, features in (
+            (problem.unsorted, problem.features),
+            (labelled, apply(problem.network, labelled)),
+        )
+    )
+    most = max(first.neighbours, chosen.neighbours)
+    everyone = np.concatenate([seen, known])
+    near = from_writer(lambda: nearest_by_direction(everyone, most)) if most > 1 else None
+    start = from_writer(
+        lambda: initialise_mixed(
+            seen,
+            problem.kinds,
+            first,
+            known=known,
+            labels=labels,
+            novelty=novelty,
+            alpha=alpha,
+            seed=seed,
+            near=near,
+        )
+    )
+    held = np.concatenate([np.full(len(seen), -1, dtype=np.int64), problem.kinds + labels])
+    truth = None if problem.truth is None else np.concatenate([problem.truth, np.full(len(labels), -1)])
+    near = near[:, : chosen.neighbours] if near is not None and chosen.neighbours > 1 else None
+    pictures = joined(problem.unsorted, labelled)
+    network = copy.deepcopy(problem.network)
+    return ClusteringTask(network, start, pictures, chosen, seed, truth, problem.watch, near, held, problem.kinds)
+
+
+def _some_labelled(problem: Problem) -> ImageSet:
+    """Return labelled pictures to train on: all of them, or as many of each kind as do not outnumber the heap."""
+    assert problem.known.labels is not None
+    labels = problem.known.labels
+    most = max(FEWEST_LABELLED, len(problem.unsorted) // len(problem.known.classes))
+    order = generator(problem.settings.seed, "labelled pictures").permutation(len(labels))
+    kept = [order[labels[order] == kind][:most] for kind in range(len(problem.known.classes))]
+    return problem.known.select(np.sort(np.concatenate(kept)))
 
 
 def cluster(

@@ -24,7 +24,9 @@ class Targets:
     """Make q from p, as the settings say.
 
     labels: int64 (N,), of the start, whose kind sizes held targets are tied to. neighbours: int64 (N, n), the
-    pictures nearest to each, over which p is averaged first; None: p as it is.
+    pictures nearest to each, over which p is averaged first; None: p as it is. held: the kind of each picture that is
+    labelled, -1 for the others, int64 (N,), in a mixed heap: labelled pictures keep their kind, and count as of it
+    where p is averaged. new: how many kinds are new, the first ones, whose sizes `evenness` is about.
     """
 
     def __init__(
@@ -33,20 +35,40 @@ class Targets:
         labels: NDArray[np.int64],
         kinds: int,
         neighbours: NDArray[np.int64] | None = None,
+        held: NDArray[np.int64] | None = None,
+        new: int | None = None,
     ) -> None:
         self.settings = settings
         self.neighbours = None if neighbours is None else torch.from_numpy(neighbours)
-        sizes = np.bincount(labels, minlength=kinds).astype(np.float64)
-        even = settings.evenness
-        self.mass = torch.from_numpy((1 - even) * sizes + even * len(labels) / kinds)
+        self.held = None if held is None else torch.from_numpy(held)
+        free = labels if held is None else labels[held < 0]
+        sizes = np.bincount(free, minlength=kinds).astype(np.float64)
+        even, new = settings.evenness, kinds if new is None else new
+        sizes[:new] = (1 - even) * sizes[:new] + even * sizes[:new].sum() / new
+        self.mass = torch.from_numpy(sizes)
 
     def __call__(self, p: Tensor) -> Tensor:
         """Return q (N, K) from p (N, K) of all pictures."""
+        if self.held is not None:
+            p = self._with_labels(p)
         if self.neighbours is not None:
             p = torch.cat([p[near].mean(dim=1) for near in torch.split(self.neighbours, AT_ONCE)])
-        if self.settings.targets == "eq3":
-            return target(p)
-        return held_target(p, self.mass, self.settings.power)
+        if self.held is None:
+            return self._sharpened(p)
+        q = p.clone()
+        q[self.held < 0] = self._sharpened(p[self.held < 0])
+        return self._with_labels(q)
+
+    def _sharpened(self, p: Tensor) -> Tensor:
+        return target(p) if self.settings.targets == "eq3" else held_target(p, self.mass, self.settings.power)
+
+    def _with_labels(self, p: Tensor) -> Tensor:
+        """Return p with labelled pictures wholly of their kind."""
+        assert self.held is not None
+        rows = torch.nonzero(self.held >= 0)[:, 0]
+        labelled = p.clone()
+        labelled[rows] = torch.nn.functional.one_hot(self.held[rows], p.shape[1]).to(p)
+        return labelled
 
 
 def held_target(p: Tensor, mass: Tensor, power: float) -> Tensor:

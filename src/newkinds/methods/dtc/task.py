@@ -35,6 +35,7 @@ class ClusteringTask(Task):
 
     truth: int64 (N,), -1 where not known, or None; used for the log only, never for training. watch: receives
     snapshots. neighbours: int64 (N, n), pictures similar under f, over which p is averaged for q; None: p as it is.
+    held, new: in a mixed heap, the kinds of labelled pictures and how many kinds are new, see `Targets`.
     """
 
     stage = "discover"
@@ -50,6 +51,8 @@ class ClusteringTask(Task):
         truth: NDArray[np.int64] | None = None,
         watch: Callable[[Snapshot], None] | None = None,
         neighbours: NDArray[np.int64] | None = None,
+        held: NDArray[np.int64] | None = None,
+        new: int | None = None,
     ) -> None:
         assert isinstance(settings.alpha, float)
         assert isinstance(settings.consistency, float)
@@ -65,7 +68,7 @@ class ClusteringTask(Task):
         self.batch_size = settings.batch_size
         self.seed = seed
         self.truth = truth
-        make_targets = Targets(settings, start.labels, len(start.centres), neighbours)
+        make_targets = Targets(settings, start.labels, len(start.centres), neighbours, held, new)
         self.variant = VARIANTS[settings.variant](make_targets, settings.beta)
         self.views = self.variant.views + settings.mixed  # inputs per picture
         self.how = policy(settings.augmentation, unsorted.size)

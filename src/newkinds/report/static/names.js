@@ -22,7 +22,7 @@ newkinds.names = (() => {
   // What is saved; another program reads it.
   function file() {
     const kinds = [...given.keys()].sort((a, b) => a - b);
-    const names = Object.fromEntries(kinds.map((kind) => [String(kind), given.get(kind)]));
+    const names = Object.fromEntries(kinds.map((kind) => [data.kinds[kind].key, given.get(kind)]));
     return `${JSON.stringify({ newkinds: "names", run: data.title, names }, null, 2)}\n`;
   }
 
@@ -52,18 +52,21 @@ newkinds.names = (() => {
       throw new Error("This is not a file of names that was saved here.");
     }
     const names = Object.entries(found.names);
-    const unknown = names.map(([kind]) => kind).filter((kind) => !/^(0|[1-9]\d*)$/.test(kind) || Number(kind) >= data.kinds.length);
+    const number = new Map(data.kinds.map((kind, index) => [kind.key, index]));
+    const unknown = names.map(([kind]) => kind).filter((kind) => !number.has(kind));
     if (unknown.length) {
-      const [last, one] = [data.kinds.length - 1, unknown.length === 1];
+      const one = unknown.length === 1;
       const shown = unknown.slice(0, 5).map((kind) => visible(kind)).join(", ");
+      const last = data.kinds.length - 1;
+      const here = data.kinds.map((kind) => visible(kind.key));
       throw new Error(
         `The file names ${one ? "a kind" : "kinds"} that this page does not have: ${shown}. ` +
-          `The kinds here are ${last > 20 ? `0 to ${last}` : data.kinds.map((_, kind) => kind).join(", ")}.`,
+          `The kinds here are ${last > 20 ? `${here[0]} to ${here[last]}` : here.join(", ")}.`,
       );
     }
     const odd = names.find(([, name]) => typeof name !== "string");
     if (odd) throw new Error(`The name of kind ${odd[0]} in the file is no text.`);
-    return { names: names.map(([kind, name]) => [Number(kind), name]), run: found.run };
+    return { names: names.map(([kind, name]) => [number.get(kind), name]), run: found.run };
   }
 
   function load(text) {

@@ -1,0 +1,233 @@
+"""Novelty: how probably each picture of a heap is of a new kind, and how many pictures are of known ones.
+
+A picture of a known kind is as near to labelled pictures as to others of the heap; one of a new kind has its likes in
+the heap alone. So distances to the nearest labelled pictures are compared with those to the nearest in the heap, and
+with those that labelled pictures of one kind have among themselves; the same, averaged over the pictures most like it,
+since pictures of one kind are new or known together.
+
+What those numbers mean is learnt where the truth is known: known kinds that are hidden are what new kinds look like,
+and labelled pictures that are held out are what known ones look like. A logistic regression begins from what was found
+on other data sets. It is learnt as if half of the pictures were new. The share of the heap is then estimated by an
+adjusted count: from the mean of the regression over the heap, and its means over known and over new pictures in
+rehearsals. The probabilities follow that share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.clustering.neighbours import most_similar
+from newkinds.regression import Regression
+
+Features = NDArray[np.float32]
+
+NAMES = ("contrast, near", "contrast", "contrast of its likes", "remoteness", "remoteness of its likes")
+FEW, MANY = 3, 10  # nearest pictures over which distances are averaged
+WORTH = 100.0  # observations that the new, or the known, pictures of a rehearsal count as
+ALONE = 0.25  # of that for heaps of one sort
+STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
+USUAL_ERROR = 0.1  # of the share of known pictures, on other data sets
+SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
+RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, before their number is estimated
+AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
+COVERED = 1.28  # standard errors to either side, for four times in five
+LEAST = 1e-6  # the distance of pictures that are equal
+
+
+@dataclass(frozen=True, eq=False)
+class Novelty:
+    """How new a heap is.
+
+    probability: that each picture is of a new kind, float32 (N,). known: the share of pictures that are probably of
+    known kinds; low, high: a range that is meant to hold the true one four times in five. pure: the largest share that
+    heaps of hidden kinds alone seemed to have, and spoilt: the largest share of new pictures that heaps of known kinds
+    alone seemed to have. draws: how many rehearsals taught it.
+    """
+
+    probability: NDArray[np.float32]
+    known: float
+    low: float
+    high: float
+    pure: float
+    spoilt: float
+    draws: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsed:
+    """A rehearsal: signals of pictures, float64 (n, 5), and whether they are of hidden kinds, bool (n,).
+
+    As a heap of both; and signals of the same hidden pictures, and of the same known ones, as heaps of their own.
+    """
+
+    signals: NDArray[np.float64]
+    is_new: NDArray[np.bool_]
+    new_alone: NDArray[np.float64]
+    known_alone: NDArray[np.float64]
+
+
+def signals(labelled: Features, labels: NDArray[np.int64], heap: Features) -> NDArray[np.float64]:
+    """Return what tells new from known pictures of a heap, float64 (N, 5), a column for each of NAMES.
+
+    labelled, heap: features of labelled and unsorted pictures, float (L, d) and (N, d), under one f and transfer.
+    labels: of the former, int64 (L,).
+    """
+    to_labelled, far = most_similar(heap, labelled, MANY)
+    likes, apart = most_similar(heap, None, MANY)
+    if not apart.shape[1]:  # a heap of one picture
+        likes, apart = np.zeros((len(heap), 1), np.int64), far[:, :1]
+    own = _within_kinds(labelled, labels)
+    near = _log_mean(far, FEW) - _log_mean(apart, FEW)
+    contrast = _log_mean(far, MANY) - _log_mean(apart, MANY)
+    remote = _log_mean(far, FEW) - own[to_labelled[:, :FEW]].mean(axis=1)
+    columns = (near, contrast, contrast[likes].mean(axis=1), remote, remote[likes].mean(axis=1))
+    return np.stack(columns, axis=1)
+
+
+def _log_mean(distances: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    means: NDArray[np.float64] = np.log(np.maximum(distances[:, :number].mean(axis=1), LEAST))
+    return means
+
+
+def _within_kinds(labelled: Features, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the log mean distance of each labelled picture to the nearest others of its kind, float64 (L,).
+
+    Of a kind with a single picture, it is the mean of all others.
+    """
+    found = np.full(len(labelled), np.nan)
+    for kind in np.unique(labels):
+        rows = np.flatnonzero(labels == kind)
+        if len(rows) > 1:
+            found[rows] = _log_mean(most_similar(labelled[rows], None, FEW)[1], FEW)
+    known = found[np.isfinite(found)]
+    return np.where(np.isfinite(found), found, known.mean() if len(known) else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Known kinds that are hidden, and known pictures that are held out, under an f and a transfer that saw neither.
+
+    labelled, hidden, held_out: features, float (L, d), (n, d) and (m, d). labels: of the first, int64 (L,). The rows of
+    each are in random order, so that the first ones are a sample.
+    """
+
+    labelled: Features
+    labels: NDArray[np.int64]
+    hidden: Features
+    held_out: Features
+
+    def at(self, ratio: float) -> Rehearsed:
+        """Return what is seen if the heap has `ratio` times as many pictures of known kinds as are labelled."""
+        out = int(np.clip(round(ratio * len(self.labelled)), 1, len(self.held_out)))
+        kept = int(np.clip(round(out / ratio), 1, len(self.labelled)))
+        labelled, labels, held_out = self.labelled[:kept], self.labels[:kept], self.held_out[:out]
+        both = np.concatenate([self.hidden, held_out])
+        return Rehearsed(
+            signals(labelled, labels, both),
+            np.arange(len(both)) < len(self.hidden),
+            signals(labelled, labels, self.hidden),
+            signals(labelled, labels, held_out),
+        )
+
+
+def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: Sequence[Draw]) -> Novelty:
+    """Return how new the pictures of a heap are, by what rehearsals teach.
+
+    labelled, labels, heap: as in `signals`. How many known pictures the heap has beside the labelled ones changes what
+    is seen of them: rehearsals are brought to the number that was estimated, and it is estimated again.
+    """
+    seen = signals(labelled, labels, heap)
+    found = _judged(seen, [draw.at(ratio) for draw in draws for ratio in RATIOS])
+    for _ in range(AGAIN if draws else 0):
+        ratio = float(np.clip(found.known * len(heap) / len(labelled), RATIOS[0], RATIOS[-1]))
+        found = _judged(seen, [draw.at(ratio) for draw in draws])
+    return found
+
+
+def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelty:
+    """Return how new pictures with these signals (N, 5) are."""
+    scale = taught(rehearsed)
+    by_others = [taught([*rehearsed[:i], *rehearsed[i + 1 :]]) for i in range(len(rehearsed))]
+    pairs = list(zip(by_others, rehearsed, strict=True))
+    errors = [other.known(one.signals) - float((~one.is_new).mean()) for other, one in pairs]
+    wide = COVERED * float(np.sqrt(np.mean(np.square([*errors, USUAL_ERROR]))))
+    known = scale.known(seen)
+    return Novelty(
+        shifted(scale.regression(seen), 1 - known).astype(np.float32),
+        known,
+        max(0.0, known - wide),
+        min(1.0, known + wide),
+        max((other.known(one.new_alone) for other, one in pairs), default=0.0),
+        max((1 - other.known(one.known_alone) for other, one in pairs), default=0.0),
+        len(rehearsed),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What rehearsals taught: a regression, and its mean over known pictures and over new ones."""
+
+    regression: Regression
+    of_known: float
+    of_new: float
+
+    def known(self, seen: NDArray[np.float64]) -> float:
+        """Return the share of known pictures among those with these signals (N, 5).
+
+        The mean over all is that of known and new ones, mixed by their shares (an adjusted count).
+        """
+        mean = float(self.regression(seen).mean())
+        return float(np.clip((self.of_new - mean) / max(self.of_new - self.of_known, 0.1), 0, 1))
+
+
+def taught(rehearsed: Sequence[Rehearsed]) -> Scale:
+    """Return what rehearsals teach, beginning from what was found on other data sets."""
+    begin = beginning()
+    if not rehearsed:
+        return begin
+    x, yes, weights = (np.concatenate(part) for part in zip(*map(observations, rehearsed), strict=True))
+    regression = begin.regression.moved(x, yes, weights, STRENGTH)
+    means = np.array([_means(regression, one) for one in rehearsed])
+    total = (means.sum(axis=0) + np.array([begin.of_known, begin.of_new])) / (1 + len(rehearsed))
+    return Scale(regression, float(total[0]), float(total[1]))
+
+
+def _means(regression: Regression, one: Rehearsed) -> tuple[float, float]:
+    """Return the mean of a regression over the known and over the new pictures of a rehearsal."""
+    p = regression(one.signals)
+    return float(p[~one.is_new].mean()), float(p[one.is_new].mean())
+
+
+def observations(one: Rehearsed) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+    """Return signals, whether pictures are new, and weights, with which new and known ones count for as much in all.
+
+    Heaps of one sort are among them, so that what is learnt does not depend on how a heap is mixed.
+    """
+    x = np.concatenate([one.signals, one.new_alone, one.known_alone])
+    new, known = int(one.is_new.sum()), int((~one.is_new).sum())
+    yes = np.concatenate([one.is_new, np.ones(new, bool), np.zeros(known, bool)])
+    shares = np.repeat([1 - ALONE, ALONE], [len(one.is_new), new + known])
+    weights = WORTH * shares / np.where(yes, max(1, new), max(1, known))
+    return x, yes, weights
+
+
+def shifted(probability: NDArray[np.float64], new: float) -> NDArray[np.float64]:
+    """Return probabilities (N,) of being new where that is the share of new pictures, instead of half of them."""
+    inside = np.clip(probability, SURE, 1 - SURE)
+    odds = inside / (1 - inside) * np.clip(new, SURE, 1 - SURE) / np.clip(1 - new, SURE, 1 - SURE)
+    found: NDArray[np.float64] = odds / (1 + odds)
+    return found
+
+
+@cache
+def beginning() -> Scale:
+    """Return what was found on other data sets."""
+    kept = json.loads(resources.files("newkinds").joinpath("novelty.json").read_text(encoding="utf-8"))
+    return Scale(Regression.from_dict(kept["regression"]), kept["of_known"], kept["of_new"])
