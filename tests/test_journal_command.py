@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import newkinds as nk
 from newkinds.cli import app
 from newkinds.errors import DataError, NewkindsError, UsageError
+from newkinds.rehearsal.trust import Trust
 from newkinds.runs import RunFolder
 from newkinds.runs.lock import FolderLock
 from pictures import UNSORTED
@@ -440,3 +442,45 @@ def test_an_open_journal_goes_by_the_new_answer(run: Path, photos: Path) -> None
     assert [window.state.kind_of(name) for name in found.names] == found.kinds.tolist()
     with pytest.raises(NewkindsError, match="not something that can be said"):
         nk.journal(run, say={"do": "again", "line": 1}, progress=QUIET)
+
+
+# The page, and how far to trust it
+
+
+def test_the_page_and_what_to_expect_follow(run: Path) -> None:
+    machine = nk.load(run)
+    trust = Trust(0.6, 0.5, 0.7, None, (0.9, 0.5, 0.4), 0, 0, None, None, (), why="there are too few kinds")
+    with RunFolder.open(run, writing=True) as folder:
+        folder.put_json("trust.json", trust.to_dict())
+    inside = [name for name, kind in zip(machine.names, machine.kinds, strict=True) if kind == "new:2"]
+    say = [
+        {"do": "merge", "kinds": ["new:0", "new:1"]},
+        {"do": "confirm", "kind": "new:2", "pictures": inside},
+        {"do": "name", "kind": "new:2", "name": "<i>washer</i>"},
+        {"do": "move", "pictures": [machine.names[machine.kinds.tolist().index("new:0")]], "to": "known:bolt"},
+    ]
+    nk.journal(run, say=say, progress=QUIET)
+    found = nk.load(run)
+    assert found.trust is not None
+    assert found.columns == ("new:0", "new:2", "known:bolt")
+    zero, one = (int((machine.kinds == kind).sum()) for kind in ("new:0", "new:1"))
+    merged = ((zero - 1) * 0.9 + one * 0.5) / (zero - 1 + one)
+    assert found.trust.purity == pytest.approx((merged, 1.0, 1.0))
+    assert found.trust.acc == pytest.approx(float(found.probabilities.max(axis=1).mean()))
+    confirmed = (len(inside) + 1) / len(machine.names)
+    assert found.trust.acc - found.trust.low == pytest.approx(0.1 * (1 - confirmed))
+    assert f"{len(inside) + 1} pictures are confirmed by a person." in found.trust.remarks
+    page = nk.report(run, progress=QUIET).read_text(encoding="utf-8")
+    assert "As people corrected it: 4 actions" in page
+    assert "<strong>2 new kinds</strong>" in page
+    assert "&lt;i&gt;washer&lt;/i&gt;" in page
+    assert "<i>washer" not in page
+    assert "Kind 1" not in page
+    assert ">bolt</bdi></h3>" in page
+    assert page.count('data-name-of="') == 2  # a known kind has its name
+    data = json.loads(re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, flags=re.DOTALL)[0])
+    assert [(kind["key"], kind["size"]) for kind in data["kinds"]] == [
+        ("0", zero + one - 1),
+        ("2", len(inside)),
+        ("known:bolt", 1),
+    ]

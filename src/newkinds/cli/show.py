@@ -45,12 +45,15 @@ def show_scan(scan: Scan) -> None:
 
 def show_discovery(found: Discovery) -> None:
     """Print what was found, how far to trust it, what to look at, where the files are, and what to do next."""
-    sizes = Counter(found.labels.tolist()).values()
-    asked = found.probabilities.shape[1]
-    empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
-    out.print(
-        f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
-    )
+    if found.machine is not None:
+        out.print(f"{found.assignment.summary()}, as people corrected it", markup=False)
+    else:
+        sizes = Counter(found.labels.tolist()).values()
+        asked = found.probabilities.shape[1]
+        empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
+        out.print(
+            f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
+        )
     for sentence in (*_how_many(found), *_how_sure(found), *_look_at(found)):
         out.print(sentence, markup=False)
     if found.scores is not None and found.kmeans_scores is not None:
@@ -134,13 +137,14 @@ def show_rehearsal(found: Rehearsal) -> None:
 def show_journal(found: Journal) -> None:
     """Print each line with its number, time and what was said, what was undone since, and what holds in all."""
     from newkinds.corrections import Again, Redo, Undo, in_words
+    from newkinds.report.text import visible
 
     holding = {done.line for done in found.history.done}
     for line in found.lines:
         taken_back = not isinstance(line.said, Undo | Redo | Again) and line.number not in holding
         when = line.time[:19].replace("T", " ")
         undone = "  (undone)" if taken_back else ""
-        out.print(f"{line.number:6d}  {when}  {in_words(line.said)}{undone}", markup=False)
+        out.print(f"{line.number:6d}  {when}  {visible(in_words(line.said))}{undone}", markup=False)
     state = found.state
     if not found.lines:
         out.print("Nothing was said about this run yet.")
