@@ -27,7 +27,10 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS = (
     "version.py",
     "errors.py",
+    "environment.py",
+    "plotting.py",
     "files.py",
+    "stopping.py",
     "cells.py",
     "memory.py",
     "distances.py",
@@ -66,6 +69,7 @@ ROOMS = (
     "pipeline/",
     "export/",
     "journal.py",
+    "app/",
     "opening.py",
     "api.py",
     "compare/",
@@ -192,6 +196,7 @@ NAMED = {
     ("newkinds.clustering", "kmeans"): "the function, in __all__",
     ("newkinds.pipeline.scoring", "kmeans"): "the key of the baseline in scores.json",
     ("newkinds.runs.results", "kmeans"): "the same",
+    ("newkinds.runs.forms", "kmeans"): "the same",
 }
 IMPORTED = {
     ("newkinds.presets", "newkinds.methods.dtc"): "the variants, which have settings of their own",

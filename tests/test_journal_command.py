@@ -269,6 +269,39 @@ def test_a_table_with_a_mistake_imports_nothing(run: Path, text: str, why: str) 
     assert files(run) == before
 
 
+def test_names_of_the_page_are_imported(run: Path) -> None:
+    names = {"newkinds": "names", "run": "shop", "names": {"0": " hinge ", "2": "<b>", "1": ""}}
+    found = imported(run, json.dumps(names), "names.json")
+    assert found.state.called == {"new:0": "hinge", "new:2": "<b>"}
+    assert found.last == 1
+    assert imported(run, json.dumps(names), "names.json").last == 1
+    nk.journal(run, undo=True, progress=QUIET)
+    assert not nk.load(run).called
+    with pytest.raises(DataError, match="kind that the run does not have: '7'"):
+        imported(run, json.dumps({**names, "names": {"7": "x"}}), "names.json")
+
+
+def test_the_own_table_may_be_changed_and_imported(run: Path) -> None:
+    names = list(table(run))
+    nk.journal(run, say={"do": "move", "pictures": names[5:6], "to": "none"}, progress=QUIET)
+    rows = (run / "kinds.csv").read_text().splitlines()
+    first, *rest = rows[1].split(",")
+    rows[1] = ",".join([first, "star", *rest[1:]])
+    changed = "\r\n".join(row.replace(",", ";") for row in rows)  # as some spreadsheets save it
+    (run / "kinds.csv").write_text("\ufeff" + changed)
+    with pytest.raises(NewkindsError, match="not what the run wrote"):
+        nk.load(run)
+    found = nk.journal(run, take=run / "kinds.csv", progress=QUIET)
+    assert found.state.called == {"new:3": "star"}
+    now = table(run)
+    assert (now[names[0]], now[names[5]]) == ("new:3", "none")
+    assert RunFolder.open(run).is_whole
+    (run / "kinds.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]))
+    with pytest.raises(DataError, match="not those of the run's pictures in their order") as caught:
+        nk.journal(run, take=run / "kinds.csv", progress=QUIET)
+    assert caught.value.hint
+
+
 def annotated(picture: str, kind: str, **more: Any) -> dict[str, Any]:
     """Return a task as Label Studio exports it."""
     chosen = {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": [kind]}}

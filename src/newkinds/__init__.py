@@ -5,6 +5,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from newkinds.memory import check_address_space, explained
 from newkinds.version import __version__
 
 if TYPE_CHECKING:  # the same names again, for type checkers and editors
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers and editors
         report,
         scan,
     )
+    from newkinds.app import open
     from newkinds.assignment import Assignment
     from newkinds.cache import cache
     from newkinds.clustering import ConstrainedKMeans
@@ -67,6 +69,7 @@ _HOMES = {
     "load_network": "newkinds.trained_network",
     "methods": "newkinds.listing",
     "networks": "newkinds.listing",
+    "open": "newkinds.app",
     "open_images": "newkinds.images",
     "predict": "newkinds.api",
     "prepare": "newkinds.api",
@@ -78,6 +81,8 @@ _HOMES = {
     "scan": "newkinds.api",
     "settings": "newkinds.listing",
 }
+
+_LIGHT = ("NewkindsError", "Progress")  # needs none of the large libraries
 
 
 class _Package(ModuleType):
@@ -91,7 +96,10 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name]), name)
+        if name not in _LIGHT:
+            check_address_space()
+        with explained("newkinds and its libraries"):
+            value = getattr(import_module(_HOMES[name]), name)
         setattr(self, name, value)
         return value
 
@@ -133,6 +141,7 @@ __all__ = [
     "load_network",
     "methods",
     "networks",
+    "open",
     "open_images",
     "predict",
     "prepare",

@@ -15,6 +15,7 @@ from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.images import Scan, Source, opened_once
 from newkinds.images import scan as scan_folder
+from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import Network
 from newkinds.opening import open_known, open_pipeline
@@ -47,6 +48,7 @@ def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None =
     return scan_folder(folder, verify=not quick, progress=automatic(progress))
 
 
+@explained("discover", "discover.batch_size")
 def discover(
     known: Source,
     unsorted: Source,
@@ -138,6 +140,7 @@ def discover(
     return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
+@explained("pretrain", "pretrain.batch_size")
 def pretrain(
     known: Source,
     *,
@@ -172,6 +175,7 @@ def pretrain(
     return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
 
 
+@explained("prepare", "pretrain.batch_size")
 def prepare(
     known: Source,
     name: str,
@@ -201,6 +205,7 @@ def prepare(
     return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
 
 
+@explained("count", "count.max_kinds")
 def count(
     known: Source,
     unsorted: Source,
@@ -233,6 +238,7 @@ def count(
     return _with_network(pipeline, lambda network: pipeline.count(network, pipeline.heap_of(network)))
 
 
+@explained("rehearse", "rehearse.rehearsals")
 def rehearse(
     known: Source,
     *,
@@ -293,6 +299,7 @@ def _with_network(stages: KnownStages, stage: Callable[[Network], T]) -> T:
         stages.run.close()
 
 
+@explained("evaluate")
 def evaluate(
     run: str | Path,
     truth: str | Path,
@@ -321,6 +328,7 @@ def evaluate(
         return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 
 
+@explained("report")
 def report(
     run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress | None = None
 ) -> Path:
@@ -337,6 +345,7 @@ def report(
         return folder.path / names.PAGE
 
 
+@explained("figures")
 def figures(
     run: str | Path,
     *,
@@ -358,6 +367,7 @@ def figures(
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
+@explained("predict")
 def predict(
     run: str | Path,
     images: Source,

@@ -27,7 +27,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from newkinds.errors import RunError, UsageError
+from newkinds.environment import number_from
+from newkinds.errors import RunError
 from newkinds.files import TEMPORARY, is_temporary, write_atomic
 from newkinds.progress import QUIET, Progress
 
@@ -49,10 +50,7 @@ def cache_folder() -> Path | None:
 
 def cache_limit() -> int:
     """Return how many bytes the cache may take: $NEWKINDS_CACHE_MB, by default 10 GB."""
-    said = os.environ.get(LIMIT) or str(DEFAULT_MB)
-    if not said.isdecimal():
-        raise UsageError(f"{LIMIT} = {said!r} is not a number of megabytes.", hint=f"Set it to {DEFAULT_MB}, say.")
-    return int(said) * 10**6
+    return int(number_from(LIMIT, DEFAULT_MB, of="megabytes") * 10**6)
 
 
 def open_cache(progress: Progress = QUIET) -> Cache:

@@ -17,10 +17,11 @@ from newkinds.errors import NumericsError
 from newkinds.files import digest
 from newkinds.images.augment import augment, policy
 from newkinds.images.imageset import ImageSet
+from newkinds.memory import explained
 from newkinds.networks import Foreign, Model, Network, efficientnet, folding
 from newkinds.networks.files import network_to_bytes
 from newkinds.networks.folding import folded
-from newkinds.parallel.devices import explained_memory, no_gradients, to_device
+from newkinds.parallel.devices import no_gradients, to_device
 from newkinds.parallel.processes import gathered_rows, share
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.training import NAMES_SHOWN
@@ -109,7 +110,7 @@ def _in_equal_batches(
         for start in range(0, len(items), size):
             batch = items[start : start + size]
             filled = np.concatenate([batch, np.repeat(batch[-1:], size - len(batch))])
-            with explained_memory(f"a network on {size} pictures"):
+            with explained(f"a network on {size} pictures"):
                 pixels = to_device(images.pixels[filled], module.device)
                 pixels = pixels.contiguous(memory_format=torch.channels_last)  # in which they are scaled faster
                 x = as_floats(pixels) if prepare is None else prepare(pixels, filled)
@@ -176,7 +177,7 @@ def apply(
     try:
         with no_gradients(device_of(module)), progress.step(title, len(mine)) as step:
             for items in np.array_split(mine, math.ceil(len(mine) / batch_size(module))):
-                with explained_memory(f"a network on {len(items)} pictures"):
+                with explained(f"a network on {len(items)} pictures"):
                     outputs.append((call or module)(_batch(module, images, items, prepare)).float().cpu().numpy())
                 step.advance(len(items))
     finally:

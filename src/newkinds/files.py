@@ -18,6 +18,7 @@ from newkinds.errors import RunError
 TEMPORARY = ".tmp-newkinds-"  # prefix of what is being written
 SEAL = "sha256"  # the key of a JSON file's own hash
 
+_being_written: set[tuple[int, str]] = set()  # the folder's descriptor and the name of each temporary file
 _TEMPORARY_FILE = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}")
 
 
@@ -32,19 +33,39 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
     with opened_folder(path.parent, root) as folder:
         beside = f"{TEMPORARY}{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        descriptor = os.open(beside, flags, 0o644, dir_fd=folder)
+        being_written = (folder, beside)
+        _being_written.add(being_written)
         try:
+            descriptor = os.open(beside, flags, 0o644, dir_fd=folder)
             with open(descriptor, "wb") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):
                 os.unlink(beside, dir_fd=folder)
+            if isinstance(error, OSError):
+                raise named(error, path) from error
             raise
+        finally:
+            _being_written.discard(being_written)
         with suppress(OSError):  # not every file system can
             os.fsync(folder)
+
+
+def abandon() -> None:
+    """Delete what is being written, before the process leaves without ending its blocks."""
+    for folder, beside in tuple(_being_written):
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+
+
+def named(error: OSError, path: Path) -> OSError:
+    """Return an error of the system as one that says which file it is about, as a full disk does not."""
+    if error.errno is None or (error.filename is not None and not is_temporary(os.path.basename(str(error.filename)))):
+        return error
+    return OSError(error.errno, os.strerror(error.errno), os.fspath(path))
 
 
 def write_atomic(path: Path, data: bytes, root: Path | None = None) -> None:

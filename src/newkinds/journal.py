@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from newkinds.cells import plain_cell
 from newkinds.corrections import parse_action
 from newkinds.corrections.actions import Said
-from newkinds.corrections.imports import as_action, read_pairs
-from newkinds.errors import RunError, UsageError
+from newkinds.corrections.imports import as_action, names_as_action, read_pairs
+from newkinds.corrections.names_file import is_names_file
+from newkinds.errors import DataError, RunError, UsageError
+from newkinds.images.tables import read_table
 from newkinds.progress import Progress, automatic
-from newkinds.runs import RunFolder
+from newkinds.runs import RunFolder, names
 from newkinds.runs.following import follow
 from newkinds.runs.journal import Journal
+from newkinds.runs.results import restore_table
 
 
 def journal(
@@ -37,7 +45,7 @@ def journal(
         undo, redo: take the last action back, or do again what was undone last.
         times: as many of them.
         take: a file of corrections made elsewhere, which become one action: a CSV or Parquet table with path and kind,
-            or a JSON export of Label Studio.
+            a JSON export of Label Studio, or the names file that the run's page saved.
         confirm: whether pictures of `take` that are of that kind already are confirmed; those of Label Studio always
             are.
         mend: put what is broken in the journal aside.
@@ -49,6 +57,24 @@ def journal(
     if times < 1:
         raise UsageError(f"times = {times} is less than 1.", hint="Say how many actions.")
     progress, folder = automatic(progress), RunFolder.open(Path(run))
+    with _edited(folder, take) as take:
+        return _done(folder, say, undo, redo, times, take, confirm, mend, progress, follows=asked > 0)
+
+
+def _done(
+    folder: RunFolder,
+    say: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+    undo: bool,
+    redo: bool,
+    times: int,
+    take: str | Path | None,
+    confirm: bool,
+    mend: bool,
+    progress: Progress,
+    *,
+    follows: bool,
+) -> Journal:
+    """Do what was asked for; the arguments are those of `journal`. follows: whether kinds.csv is to follow it."""
     found = Journal.mended(folder) if mend else Journal.open(folder, progress)
     if say is not None:
         found.say(*map(_action, [say] if isinstance(say, Mapping) else say))
@@ -57,15 +83,38 @@ def journal(
     elif redo:
         found.redo(times)
     elif take is not None:
-        pairs, looked = read_pairs(Path(take), found.state)
-        action = as_action(pairs, found.state, confirm=confirm or looked, note=f"imported from {Path(take).name}")
+        if is_names_file(Path(take)):
+            action = names_as_action(Path(take), found.state)
+        else:
+            pairs, looked = read_pairs(Path(take), found.state)
+            action = as_action(pairs, found.state, confirm=confirm or looked, note=f"imported from {Path(take).name}")
         if action is None:
             progress.say(f"{take} says nothing new.")
         else:
             found.say(action, base=found.last)
-    if asked:
+    if follows:
         _follow(folder.path, progress)
     return found
+
+
+@contextmanager
+def _edited(folder: RunFolder, take: str | Path | None) -> Iterator[str | Path | None]:
+    """Yield the file to import. If that is the run's own kinds.csv, changed by a person: a copy, after restoring it."""
+    own = folder.path / names.KINDS
+    if take is None or folder.has(names.KINDS) or not own.is_file() or not os.path.samefile(own, take):
+        yield take
+        return
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(shutil.copy(own, Path(place) / own.name))
+        paths = [plain_cell(row.path) for row in read_table(copy, labelled=True)]
+        with RunFolder.open(folder.path, writing=True) as writing:
+            if not restore_table(writing, paths):
+                raise DataError(
+                    f"{own} was changed, and its paths are not those of the run's pictures in their order.",
+                    hint="Change nothing but the column kind; or import a copy, after the same `newkinds discover` has "
+                    "made the file anew.",
+                )
+        yield copy
 
 
 def _action(values: Mapping[str, Any]) -> Said:

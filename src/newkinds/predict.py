@@ -119,6 +119,8 @@ def predict_images(
     pictures = open_for(run, images, data, progress)
     where = str(run.path / names.MODEL)
     model, extra, about = model_from_bytes(run.get(names.MODEL), where, HEADS, admitted=network)
+    with run.understood(names.MODEL):
+        _check_prototypes(extra, about.get("known_classes"), model)
     model.to(pick_device(device))
     said = model_outputs(model, pictures, title="Predicting", progress=progress)
     new = tuple(new_kind(number) for number in range(model.kinds))
@@ -203,6 +205,18 @@ def _followed(
     if among == "new":  # what is known or none by now is left out
         probabilities /= np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-30)
     return replace(result, columns=tuple(order), probabilities=np.clip(probabilities, 0, 1).astype(np.float32))
+
+
+def _check_prototypes(extra: dict[str, Tensor], known: Any, model: Model) -> None:
+    """Raise a ValueError if what a model's file has beside the model does not go with it."""
+    if not isinstance(known, list) or not all(isinstance(name, str) for name in known) or len(set(known)) < len(known):
+        raise ValueError("known_classes are no different names")
+    kinds, width = len(known) + model.kinds, model.network.feature_dim
+    wanted = {"means": (kinds, width), "spread": (width,), "present": (kinds,)}
+    if any(name not in extra or tuple(extra[name].shape) != shape for name, shape in wanted.items()):
+        raise ValueError("the prototypes are not those of its kinds")
+    if not (extra["means"].isfinite().all() and extra["spread"].isfinite().all() and (extra["spread"] > 0).all()):
+        raise ValueError("the prototypes are not finite, or have no spread")
 
 
 def _check_finite(probabilities: NDArray[np.float32], pictures: ImageSet) -> None:

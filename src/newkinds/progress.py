@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -84,12 +84,17 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line, unless quiet."""
         if self.mode not in ("quiet", "silent"):
-            self._console.print(text, markup=False)
+            self._print(text)
 
     def warn(self, text: str) -> None:
         """Print a warning, quiet or not, unless silent."""
         if self.mode != "silent":
-            self._console.print(f"Warning: {text}", markup=False)
+            self._print(f"Warning: {text}")
+
+    def _print(self, text: str) -> None:
+        """Print a line as far as it can be: that nobody listens any more, as behind a closed pipe, ends no run."""
+        with suppress(OSError):
+            self._console.print(_encodable(text, self._console.encoding), markup=False)
 
     @contextmanager
     def step(self, title: str, total: int, done: int = 0) -> Iterator[Step]:
@@ -189,6 +194,11 @@ def _displayed(step: Step) -> Iterator[None]:
         yield
     finally:
         step.display.update(_text(step.line(time.monotonic())), raw=True)
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """Return a text with what an encoding does not have written as \\xNN."""
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _text(line: str) -> dict[str, str]:

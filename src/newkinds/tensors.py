@@ -32,7 +32,7 @@ def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, An
         about = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("newkinds", "{}"))
         if not isinstance(about, dict):
             raise ValueError("its words are no table")
-    except (SafetensorError, struct.error, ValueError, KeyError, AttributeError) as error:
+    except (SafetensorError, struct.error, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DataError(
             f"{where} is not a safetensors file ({type(error).__name__}: {error}).",
             hint="Give the network.safetensors of a run; other formats can run code when they are opened.",

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newkinds.errors import NumericsError
+from newkinds.memory import explained
 from newkinds.networks import bfloat16
-from newkinds.parallel.devices import explained_memory, finish_step, suited_precision
+from newkinds.parallel.devices import finish_step, suited_precision
 from newkinds.parallel.processes import gathered, is_writer, make_accelerator, share, shared_batch_norm
 from newkinds.progress import QUIET, Progress, Step
 from newkinds.randomness import generator
@@ -177,7 +178,7 @@ def _epoch(
     count = 0
     for items in task.batches(epoch):
         setting = f"{task.section or task.stage}.{task.batch_setting}"
-        with explained_memory(f"a step of {task.stage} on {len(items)} pictures", setting):
+        with explained(f"a step of {task.stage} on {len(items)} pictures", setting):
             losses = _step(task, forward, optimiser, accelerator, epoch, items, precision)
         step.advance()
         count += len(items)

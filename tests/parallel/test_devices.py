@@ -14,11 +14,11 @@ from torch import Tensor
 from newkinds.errors import NewkindsError, OutOfMemoryError, UsageError
 from newkinds.features import extract_features
 from newkinds.images.imageset import ImageSet
+from newkinds.memory import explained
 from newkinds.networks import Network, build_network
 from newkinds.parallel import devices
 from newkinds.parallel.devices import (
     available_devices,
-    explained_memory,
     finish_step,
     pick_device,
     suited_precision,
@@ -188,11 +188,11 @@ def test_only_xla_is_told_that_a_step_has_ended(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_running_out_of_memory_names_the_settings_to_lower(error: RuntimeError) -> None:
-    with pytest.raises(OutOfMemoryError) as raised, explained_memory("a step on 128 pictures", "dec.batch_size"):
+    with pytest.raises(OutOfMemoryError) as raised, explained("a step on 128 pictures", "dec.batch_size"):
         raise error
     assert isinstance(raised.value, NewkindsError)
-    assert (
-        raised.value.message == f"There is not enough memory for a step on 128 pictures: {str(error).splitlines()[0]}"
+    assert raised.value.message.startswith(
+        f"There is not enough memory for a step on 128 pictures: {str(error).splitlines()[0].rstrip('.')}."
     )
     assert raised.value.hint.startswith(
         "Lower dec.batch_size, images.size or network_size, or name a narrower --network"
@@ -201,7 +201,7 @@ def test_running_out_of_memory_names_the_settings_to_lower(error: RuntimeError) 
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(RuntimeError, match=r"^mat1 and mat2") as raised, explained_memory("a step"):
+    with pytest.raises(RuntimeError, match=r"^mat1 and mat2") as raised, explained("a step"):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
     assert not isinstance(raised.value, NewkindsError)
 

@@ -325,13 +325,13 @@ def test_an_output_that_is_written_but_not_listed_is_redone(run: RunFolder, monk
 
 def test_outputs_come_back(run: RunFolder) -> None:
     run.put("kinds.csv", b"a,b\n")
-    run.put_json("count.json", {"k": 5, "curve": [0.1, None]})
+    run.put_json("counted.json", {"k": 5, "curve": [0.1, None]})
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     run.put_array("features/unsorted.npy", array)
     for opened in (run, RunFolder.open(run.path)):
-        assert all(opened.has(name) for name in ("kinds.csv", "count.json", "features/unsorted.npy"))
+        assert all(opened.has(name) for name in ("kinds.csv", "counted.json", "features/unsorted.npy"))
         assert opened.get("kinds.csv") == b"a,b\n"
-        assert opened.get_json("count.json") == {"k": 5, "curve": [0.1, None]}
+        assert opened.get_json("counted.json") == {"k": 5, "curve": [0.1, None]}
         again = opened.get_array("features/unsorted.npy")
         assert again.dtype == array.dtype
         assert (again == array).all()

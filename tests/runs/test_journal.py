@@ -153,6 +153,20 @@ def test_a_torn_last_line_is_dropped_said_and_kept_aside(tmp_path: Path, cut: in
     assert aside["why"] == "torn"
 
 
+def test_a_line_torn_anywhere_costs_nothing_that_was_saved(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.say(Accept(kinds=("new:0",)))
+    saved = journal.path.read_bytes()
+    journal.say(Name(kind="new:1", name="ä" * 30), Move(pictures=("00000.jpg",), to="fresh"))
+    whole = journal.path.read_bytes()
+    ends = [number + 1 for number, byte in enumerate(whole) if byte == 10]
+    for length in range(len(saved), len(whole), 5):
+        journal.path.write_bytes(whole[:length])
+        reader = opened(tmp_path)
+        assert reader.last == sum(end <= length for end in ends) - 1  # the first line begins the journal
+        assert bool(reader.remarks) == (length not in ends)
+
+
 def test_a_torn_beginning_is_dropped_too(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_bytes(b'{"do":"beg')
     journal = opened(tmp_path)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import newkinds as nk
-from newkinds.errors import UsageError
+from newkinds.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from newkinds import Progress, Settings
@@ -25,7 +28,26 @@ class Printer:
             return
         from rich.console import Console  # imported late: --version does not need it
 
-        Console(highlight=False, soft_wrap=True, emoji=False).print(what, markup=markup)
+        with _said_of_output():
+            Console(highlight=False, soft_wrap=True, emoji=False).print(what, markup=markup)
+
+    def write(self, text: str) -> None:
+        """Print a text as it is, quiet or not."""
+        with _said_of_output():
+            sys.stdout.write(text)
+
+
+@contextmanager
+def _said_of_output() -> Iterator[None]:
+    """Say that it is standard output that cannot be written; a closed pipe is an end, and no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RunError(
+            f"Standard output cannot be written: {error.strerror or error}.", hint="Make room there, or use --to FILE."
+        ) from error
 
 
 app = typer.Typer(
@@ -79,7 +101,9 @@ Data = Annotated[
 ]
 Images = Annotated[
     str | None,
-    typer.Option("--images", help="The run's unsorted pictures, where they have moved; remembered from then on."),
+    typer.Option(
+        "--images", "--pictures", help="The run's unsorted pictures, where they have moved; remembered from then on."
+    ),
 ]
 Device = Annotated[
     str | None,

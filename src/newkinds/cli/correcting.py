@@ -21,7 +21,10 @@ def journal(
     times: Annotated[int, typer.Option(help="With --undo or --redo: how many actions.")] = 1,
     take: Annotated[
         Path | None,
-        typer.Option("--import", help="Corrections made elsewhere: a .csv with path,kind, or Label Studio's .json."),
+        typer.Option(
+            "--import",
+            help="Corrections made elsewhere: a .csv with path,kind, Label Studio's .json, or the page's names.json.",
+        ),
     ] = None,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="With --import: rows that change nothing confirm their pictures.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -272,7 +271,7 @@ def predict(
         run, images, among=among, network=network, data=data, device=device, progress=progress_for(quiet)
     )
     if to is None:
-        sys.stdout.write(found.table().decode())
+        out.write(found.table().decode())
     else:
         found.to_csv(to)
         out.print(f"{len(found.names)} pictures in {to}", markup=False)

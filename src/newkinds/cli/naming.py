@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -56,7 +55,7 @@ def settings(
 
     Example: newkinds settings > my.toml
     """
-    sys.stdout.write(nk.settings(name, all=every))
+    out.write(nk.settings(name, all=every))
 
 
 @app.command()
@@ -68,7 +67,7 @@ def profiles(
     Example: newkinds profiles photos
     """
     if name is not None:
-        sys.stdout.write(nk.profiles(name))
+        out.write(nk.profiles(name))
         return
     show_rows(nk.profiles().items())
 
@@ -82,7 +81,7 @@ def presets(
     Example: newkinds presets omniglot-paper > my.toml
     """
     if name is not None:
-        sys.stdout.write(nk.presets(name))
+        out.write(nk.presets(name))
         return
     # A preset is named after its data set and its kind.
     show_rows((name, name.rpartition("-")[0], about) for name, about in nk.presets().items())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from newkinds import Comparison, Discovery
+    from newkinds.evaluation.mixed import MixedScores
     from newkinds.evaluation.scores import Scores
     from newkinds.images import Scan
     from newkinds.pipeline.rehearsing import Rehearsal
@@ -175,6 +176,22 @@ def show_scores(found: Scores, baseline: Scores) -> None:
         true = str(scores.n_true) if covered.complete else f"{scores.n_true} or more"
         table.add_row(title, *(f"{number:.3f}" for number in numbers), str(scores.n_found), true)
     out.print(table)
+    if found.mixed is not None:
+        _show_mixed(found.mixed, baseline.mixed)
+
+
+def _show_mixed(found: MixedScores, baseline: MixedScores | None) -> None:
+    """Print how well pictures of known and of new kinds are told apart, and how many were rightly called none."""
+    numbers = f"Old ({found.n_old:,})", f"New ({found.n_new:,})"
+    table = _table("known and new kinds", "All", *numbers, "right by name", "known or new, AUROC")
+    for title, one in (("k-means on the features", baseline), ("discovered", found)):
+        if one is not None:
+            values = (one.all, one.old, one.new, one.named, one.auroc)
+            table.add_row(title, *("" if value is None else f"{value:.3f}" for value in values))
+    out.print(table)
+    if found.rejected:
+        rightly = found.rejected - found.rejected_wrongly
+        out.print(f"{found.rejected:,} called none of these, {rightly:,} of them rightly", markup=False)
 
 
 def show_count(count: Mapping[str, Any], folder: Path) -> None:
@@ -190,9 +207,10 @@ def show_comparison(found: Comparison) -> None:
     """Print a row for each method: its scores where the truth is known, on which pictures, and what it cost."""
     if found.remark:
         out.print(found.remark, markup=False)
-    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI", "kinds": "kinds"}
-    names |= {"seconds": "seconds", "megabytes": "MB"}
-    shown = [name for name in names if any(row[name] is not None for row in found.methods)]
+    names = {"method": "method", "acc": "ACC", "nmi_geometric": "NMI", "ari": "ARI"}
+    names |= {"all": "All", "old": "Old", "new": "New", "named": "by name", "auroc": "AUROC"}
+    names |= {"kinds": "kinds", "seconds": "seconds", "megabytes": "MB"}
+    shown = [name for name in names if any(row.get(name) is not None for row in found.methods)]
     table = _table(*(names[name] for name in shown))
     for row in found.methods:
         table.add_row(*(row[name] if name == "method" else _measured(row[name], row[f"{name}_std"]) for name in shown))

@@ -16,6 +16,7 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import digest
 from newkinds.images import Source, check_out, check_places
+from newkinds.memory import explained
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
 from newkinds.opening import open_sets
@@ -32,6 +33,7 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import read_bytes
 
 
+@explained("compare", "--jobs")
 def compare(
     known: Source,
     unsorted: Source,

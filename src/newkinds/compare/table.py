@@ -27,6 +27,7 @@ from newkinds.runs import RunFolder, names
 from newkinds.runs.results import read_assignment, read_scores
 
 SCORES = ("acc", "nmi_geometric", "ari")
+MIXED = ("all", "old", "new", "named", "auroc")  # where the heap is mixed
 Truth = tuple[str, ...] | None  # of the pictures of a run, if it was scored
 
 
@@ -35,8 +36,9 @@ class Comparison:
     """The result of a comparison.
 
     path: the folder. methods: a row for each, with the mean and the standard deviation over the seeds of every score
-    (where the truth is known), of the number of kinds, of seconds and of megabytes; n, of: how many pictures it was
-    scored on, and how many there are. Where not all runs were scored against one truth, there are none of these.
+    (where the truth is known; those of MIXED where the heap is), of the number of kinds, of seconds and of megabytes;
+    n, of: how many pictures it was scored on, and how many there are. Where not all runs were scored against one truth,
+    there are none of these.
     agreement: how far two methods agree, the share of pictures that both put into the same kinds, matched one to one;
     mean over the seeds, (M, M). learnt: f and the auxiliary networks, which are trained once for all methods and seeds,
     with the seconds that each took; None where training was interrupted, and so not timed. remark: on which pictures
@@ -57,7 +59,8 @@ class Comparison:
     def table(self) -> bytes:
         """Return the rows as CSV."""
         buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, list(self.methods[0]), lineterminator="\n")
+        columns = dict.fromkeys(key for row in self.methods for key in row)
+        writer = csv.DictWriter(buffer, list(columns), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.methods)
         return buffer.getvalue().encode()
@@ -116,7 +119,8 @@ def _scores(folder: Path, methods: Sequence[str], seeds: int) -> dict[tuple[str,
     for run in product(methods, range(seeds)):
         scored = read_scores(RunFolder.open(folder / f"{run[0]}-{run[1]}"))
         values = {} if scored is None else scored[0].to_dict()
-        kept = {key: value for key in SCORES if (value := values.get(key)) is not None}
+        values |= values.get("mixed") or {}
+        kept = {key: value for key in (*SCORES, *MIXED) if (value := values.get(key)) is not None}
         found[run] = kept, None if scored is None else scored[2]
     return found
 
@@ -129,7 +133,8 @@ def _agreement(first: list[Any], second: list[Any]) -> float:
 def _summary(values: dict[str, list[float]]) -> dict[str, float | None]:
     """Return the mean and the standard deviation of each value; of one value there is no deviation."""
     row: dict[str, float | None] = {}
-    for key in (*SCORES, "kinds", "seconds", "megabytes"):
+    mixed = MIXED if any(key in values for key in MIXED) else ()
+    for key in (*SCORES, *mixed, "kinds", "seconds", "megabytes"):
         some = values.get(key, [])
         row[key] = float(np.mean(some)) if some else None
         row[f"{key}_std"] = float(np.std(some, ddof=1)) if len(some) > 1 else None

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from newkinds.assignment import NONE, known_kind, new_kind
 from newkinds.cells import safe_cell
 from newkinds.corrections.actions import FRESH, Batch, Confirm, Move, Name, Single, clean_name
+from newkinds.corrections.names_file import read_names_file
 from newkinds.corrections.state import State
 from newkinds.errors import DataError
 from newkinds.images.tables import read_table
@@ -61,6 +62,22 @@ def read_pairs(path: Path, state: State) -> tuple[list[tuple[str, str]], bool]:
     if not pairs:
         raise DataError(f"{path} says of no picture which kind it is.", hint="Write kinds beside the paths.")
     return list(pairs.items()), studio
+
+
+def names_as_action(path: Path, state: State) -> Batch | None:
+    """Return what gives kinds the names in a names file of the run's page, None if they all have them already."""
+    actions: list[Single] = []
+    for key, name in read_names_file(path).names.items():
+        kind = new_kind(int(key)) if re.fullmatch(r"0|[1-9][0-9]{0,8}", key) else key
+        if not kind.startswith("new:") or not state.exists(kind):
+            raise DataError(
+                f"{path} names a kind that the run does not have: {key!r}. Nothing was imported.",
+                hint="Use the names file of this run's page.",
+            )
+        kind, name = state.current(kind), _clean(name)
+        if name and state.called.get(kind) != name:
+            actions.append(Name(kind=kind, name=name))
+    return Batch(actions=tuple(actions), note=f"names from {path.name}: {len(actions):,}") if actions else None
 
 
 def as_action(pairs: Pairs, state: State, *, confirm: bool, note: str) -> Batch | None:
@@ -149,12 +166,14 @@ def _choice(task: Mapping[str, Any]) -> str | None:
     annotations = task.get("annotations")
     if not isinstance(annotations, list):  # the short form has the choice itself
         given = next((task[key] for key in CHOICES if key in task), None)
-        given = given.get("choices", [None])[0] if isinstance(given, dict) else given
+        several = given.get("choices") if isinstance(given, dict) else None
+        given = several[0] if isinstance(several, list) and several else given
         return given.strip() or None if isinstance(given, str) else None
     for annotation in reversed(annotations):
         if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             continue
-        for result in annotation.get("result") or []:
+        results = annotation.get("result")
+        for result in results if isinstance(results, list) else ():
             value = result.get("value") if isinstance(result, dict) and result.get("type") == "choices" else None
             choices = value.get("choices") if isinstance(value, dict) else None
             if isinstance(choices, list) and choices and isinstance(choices[0], str):

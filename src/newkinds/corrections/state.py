@@ -14,6 +14,7 @@ from newkinds.corrections.actions import (
     Accept,
     Action,
     Confirm,
+    CorrectionError,
     Merge,
     Move,
     Name,
@@ -152,6 +153,12 @@ class State:
         return [self.names, kinds, self.said.tolist(), self.confirmed.tolist(), facts]
 
     def _rows(self, pictures: Sequence[str]) -> Rows:
+        others = [name for name in pictures if name not in self.rows]
+        if others:
+            raise CorrectionError(
+                f"It is about {others[0]!r:.100}, which is none of the {len(self.rows):,} pictures.",
+                hint="Name pictures as kinds.csv does.",
+            )
         return np.fromiter((self.rows[name] for name in pictures), np.int64, len(pictures))
 
     def _number(self, change: Change, kind: str) -> int:

@@ -96,10 +96,9 @@ def _name(letter: str) -> str:
 @cache
 def _printed(chosen: str) -> NDArray[np.float32]:
     """Return letters as the font has them, each fitted into the middle of a square: float32 (L, BOX, BOX), ink is 1."""
-    from matplotlib import get_data_path  # takes long to import
-    from matplotlib.ft2font import FT2Font
+    from newkinds.plotting import FT2Font, mpl  # takes long to import
 
-    font = FT2Font(str(Path(get_data_path()) / "fonts" / "ttf" / f"{FACE}.ttf"))
+    font = FT2Font(str(Path(mpl.get_data_path()) / "fonts" / "ttf" / f"{FACE}.ttf"))
     font.set_size(POINTS, 72)
     squares = []
     for letter in chosen:

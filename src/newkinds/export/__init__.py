@@ -17,6 +17,7 @@ from newkinds.export.pictures import Files, find_pictures
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
 from newkinds.images import Source
+from newkinds.memory import explained
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder
 from newkinds.runs.following import Answer, read_answer
@@ -38,6 +39,7 @@ _FOLDERS = (*WITH_PICTURES, "label-studio", "fiftyone")
 _PICTURES = "pictures"  # the folder of them in an imagefolder
 
 
+@explained("export")
 def export(
     run: str | Path,
     to: str,

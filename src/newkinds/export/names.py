@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from newkinds.assignment import Assignment
 from newkinds.corrections.corrected import in_order, united
 from newkinds.corrections.imports import kind_title
+from newkinds.corrections.names_file import read_names_file
 from newkinds.corrections.state import remains
-from newkinds.errors import DataError, UsageError
+from newkinds.errors import UsageError
 from newkinds.progress import Progress
 from newkinds.report.text import visible
 
 LONGEST = 255  # bytes of a file's name, on nearly all systems
-MOST_BYTES = 10_000_000  # of a names file
 
-_EXPECTED = 'A names file is JSON: {"newkinds": "names", "run": "shop", "names": {"0": "circle", "3": "star"}}.'
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f/\\<>:"|?*]')  # on Windows; a slash on all systems
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE | re.DOTALL)
 _HIDDEN = ("thumbs.db", "desktop.ini", "__macosx", "@eadir")  # folders of these names are skipped, see images/scan.py
@@ -104,43 +101,11 @@ def fold(name: str) -> str:
 
 def _given(path: Path, title: str, progress: Progress) -> dict[str, str]:
     """Return the names in a names file by kind, without those that are blank."""
-    content = _read(path)
-    names = content.get("names") if isinstance(content, dict) and content.get("newkinds") == "names" else None
-    if not isinstance(names, dict) or not isinstance(content.get("run", ""), str):
-        raise DataError(f"{path} is not a names file.", hint=_EXPECTED)
-    wrong = [kind for kind, name in names.items() if not isinstance(name, str)]
-    if wrong:
-        what = f"{path} should have a text as the name of kind {visible(wrong[0])!r}, not {names[wrong[0]]!r:.60}."
-        raise DataError(what, hint=_EXPECTED)
-    run = content.get("run", title)
-    if run != title:
-        progress.warn(f"{path} has the names of the run {visible(run)!r}, this is {title!r}.")
-    clean = {kind: visible(unicodedata.normalize("NFC", name).strip()) for kind, name in names.items()}
+    found = read_names_file(path)
+    if found.run is not None and found.run != title:
+        progress.warn(f"{path} has the names of the run {visible(found.run)!r}, this is {title!r}.")
+    clean = {kind: visible(unicodedata.normalize("NFC", name).strip()) for kind, name in found.names.items()}
     return {kind: name for kind, name in clean.items() if name}
-
-
-def _read(path: Path) -> Any:
-    if not path.is_file():
-        what = "is not a file" if path.exists() else "does not exist"
-        raise DataError(f"The names file {path} {what}.", hint="Give the file that the run's page saved.")
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it has {path.stat().st_size:,} bytes, {MOST_BYTES:,} are allowed")
-        return json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=_no_repeats)
-    except OSError as error:
-        hint = "Look at its permissions."
-        raise DataError(f"The names file {path} cannot be read: {error.strerror}.", hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not a names file: {error}.", hint=_EXPECTED) from error
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{visible(twice)!r} stands in it twice")
-    return table
 
 
 def _in_short(numbers: Sequence[str]) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.errors import DataError
+from newkinds.errors import DataError, NewkindsError
 from newkinds.images.decode import Header, fit_pixels
 from newkinds.images.imageset import ImageSet, Skipped, image_set, numbered
 from newkinds.images.scan import GIVE, in_threads
+from newkinds.memory import check_room
 from newkinds.progress import Progress
 
 _NAMES = ("images", "embeddings", "labels", "names")
@@ -176,15 +179,46 @@ def _read(path: Path, origin: _Origin, wanted: Sequence[str] = _NAMES) -> dict[s
     try:
         if not zipfile.is_zipfile(path):
             raise origin.error("is not an .npz file.")
+        _check_members(path, origin, wanted)
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] if name in wanted else np.empty(0) for name in file.files}
-    except DataError:
+    except NewkindsError:
         raise
     except MemoryError as error:
         raise origin.error("needs more memory than there is.", "Give a folder of pictures instead.") from error
     except Exception as error:  # on broken bytes, zipfile, zlib and numpy may raise anything
         what = "holds Python objects, which are not read." if "pickle" in str(error) else f"is broken ({error})."
         raise origin.error(what) from error
+
+
+def _check_members(path: Path, origin: _Origin, wanted: Sequence[str]) -> None:
+    """Raise an error unless the members that are wanted are arrays, as long as they say, and fit into memory."""
+    needed = 0
+    with zipfile.ZipFile(path) as file:
+        for name in wanted:
+            entries = [one for one in file.infolist() if one.filename in (name, f"{name}.npy")]
+            if len(entries) > 1:
+                raise origin.error(f"has `{name}` more than once.")
+            for entry in entries:
+                with file.open(entry) as member:
+                    size = _array_bytes(member)
+                if size is None or size > entry.file_size:
+                    why = "is not an array" if size is None else f"says that it has {size:,} bytes, and has fewer"
+                    raise origin.error(f"has a `{name}` that {why}.")
+                needed += size
+    check_room(needed, f"{path}", "Give a folder of pictures instead: those need not fit into memory.")
+
+
+def _array_bytes(member: IO[bytes]) -> int | None:
+    """Return how many bytes an array in the .npy format says that it has, None if it is not in that format."""
+    if member.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+        return None
+    headers = {b"\1\0": np.lib.format.read_array_header_1_0, b"\2\0": np.lib.format.read_array_header_2_0}
+    read = headers.get(member.read(2))
+    if read is None:  # the third version, for names of fields that are not Latin: no array here has any
+        return None
+    shape, _, dtype = read(member)
+    return math.prod(shape) * int(dtype.itemsize)
 
 
 def _images(images: NDArray[Any], origin: _Origin) -> NDArray[np.uint8]:
@@ -229,13 +263,21 @@ def _names(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> tuple[st
     if "names" not in arrays:
         return _numbers(n)
     names = arrays["names"]
-    if names.dtype.kind != "U" or names.shape != (n,):
+    if names.dtype.kind != "U" or names.shape != (n,) or not _is_text(names):
         raise origin.error(f"has `names` of type {names.dtype} and shape {names.shape}; {n} strings are needed.")
     counts = Counter(names.tolist())
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise origin.error(f"has {len(twice)} name(s) more than once in `names`, such as {twice[0]!r}.")
     return tuple(names.tolist())
+
+
+def _is_text(array: NDArray[Any]) -> bool:
+    """Return whether an array holds no strings, or strings of characters that exist: numpy reads others, too."""
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
+        return True
+    native = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("=")))
+    return bool((native.view(np.uint32) <= sys.maxunicode).all())
 
 
 def _numbers(n: int) -> tuple[str, ...]:
@@ -264,7 +306,7 @@ def _labels(arrays: dict[str, NDArray[Any]], origin: _Origin, n: int) -> NDArray
         has = f"; it has {_listed(arrays)}" if arrays else ""
         raise origin.error(f"needs the array `labels`, the kind of each picture{has}.")
     labels = arrays["labels"]
-    if labels.dtype.kind not in "iuU" or labels.shape != (n,):
+    if labels.dtype.kind not in "iuU" or labels.shape != (n,) or not _is_text(labels):
         what = f"has `labels` of type {labels.dtype} and shape {labels.shape}; {n} integers or strings are needed."
         raise origin.error(what)
     if labels.dtype.kind == "i" and labels.min() < 0:

@@ -43,6 +43,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from newkinds.errors import UsageError, unknown_name
 from newkinds.images.formats import AVIF, HEAD, HEIC, RAW, VIDEO, Unread, by_content, by_ending
+from newkinds.images.libtiff import libtiff_errors
 from newkinds.images.limits import MAX_READS, PIXELS, MeteredBytes, MeteredFile
 from newkinds.images.limits import ImageError as ImageError
 
@@ -53,6 +54,7 @@ MAX_SCANS = 200  # of a progressive JPEG: encoders write 10, an attack thousands
 BYTES_OF_A_PIXEL, BYTES_OF_LAYERS = 10, 16  # of memory while a picture is decoded; with transparency or more bits
 
 FITS = ("crop", "squash")
+WITHIN = "within"  # for looking at: the whole picture, its longer side at most the size
 
 _READERS: tuple[tuple[bytes, type[ImageFile.ImageFile]], ...] = (
     (rb"\xff\xd8\xff", JpegImageFile),
@@ -116,7 +118,8 @@ def decode(
 
     size: the side of the square that comes out, by an antialiased resize; None keeps width and height.
     channels: 1 for grey (ITU-R 601 luma of a colour picture) or 3 for RGB (a grey one three times).
-    fit: "crop" brings the shorter side to `size` and keeps the centre, "squash" brings both sides to `size`.
+    fit: "crop" brings the shorter side to `size` and keeps the centre, "squash" brings both sides to `size`, and
+    "within" makes the whole picture smaller, where its longer side is over `size`.
 
     Returns (channels, H, W) uint8, contiguous. Raises ImageError where the file cannot be used.
     """
@@ -162,7 +165,7 @@ def _check_wanted(size: int | None, channels: int, fit: str) -> None:
         raise UsageError(f"size={size} should be >= 1.")
     if channels not in (1, 3):
         raise UsageError(f"channels={channels} should be 1 or 3.")
-    if fit not in FITS:
+    if fit not in (*FITS, WITHIN):
         raise unknown_name("fit", fit, FITS)
 
 
@@ -172,8 +175,10 @@ def _fitted(picture: Image.Image, size: int | None, channels: int, fit: str) -> 
         picture = picture.convert("L")
     if size is not None:
         box = _centre_square(picture.size) if fit == "crop" else None
+        share = min(1.0, size / max(picture.size))
+        wanted = tuple(max(1, round(side * share)) for side in picture.size) if fit == WITHIN else (size, size)
         # Lanczos, after a cheap box reduction to three times the size where the picture is much larger.
-        picture = picture.resize((size, size), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
+        picture = picture.resize((wanted[0], wanted[1]), Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
     pixels = np.asarray(picture)
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     return np.array(np.broadcast_to(planes, (channels, *planes.shape[1:])), order="C")
@@ -366,8 +371,24 @@ def _loaded(data: bytes, size: int | None, max_pixels: int, ready: bool) -> Iter
     """Yield a picture decoded as `_prepared` says, in memory that threads share. ready: it is taken already."""
     picture = _prepared(data, size, max_pixels)
     with PIXELS.of(0 if ready else picture.width * picture.height * _bytes_of_a_pixel(picture)):
-        picture.load()
+        _load(picture)
         yield picture
+
+
+def _load(picture: ImageFile.ImageFile) -> None:
+    """Decode a picture; what libtiff says of an error, even of one after which it goes on, is the reason to refuse."""
+    if not isinstance(picture, TiffImageFile):
+        picture.load()
+        return
+    with libtiff_errors() as errors:
+        try:
+            picture.load()
+        except Exception as error:
+            if errors and not isinstance(error, MemoryError):
+                raise ImageError(f"broken ({errors[0]})") from error
+            raise
+    if errors:
+        raise ImageError(f"broken ({errors[0]})")
 
 
 def _prepared(data: bytes, size: int | None, max_pixels: int) -> ImageFile.ImageFile:

@@ -22,6 +22,7 @@ from newkinds.files import replacing, sealed, unsealed
 from newkinds.images.decode import ImageError, decode
 from newkinds.images.imageset import Skipped
 from newkinds.images.scan import Found, Item, Result, file_bytes, in_threads
+from newkinds.memory import free_memory
 from newkinds.progress import Progress
 
 MEMORY_MB = 2048  # of decoded pixels; a larger set goes to a file
@@ -67,7 +68,9 @@ class Decoding:
 
     @property
     def fits_in_memory(self) -> bool:
-        return self.n_bytes <= self.options.memory_mb * 2**20
+        free = free_memory()
+        most = self.options.memory_mb * 2**20
+        return self.n_bytes <= (most if free is None else min(most, free[0] // 2))
 
     def into_memory(self) -> tuple[NDArray[np.uint8], list[Skipped], None]:
         pixels = np.empty((len(self.files), *self.row), dtype=np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.cache import row_key
+from newkinds.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,10 @@ def image_set(
 ) -> ImageSet:
     """Return an ImageSet with its fingerprint, which leaves out labels that are for scores only.
 
+    Names and classes become `printable`: they go into tables and pages, which not every text can.
     labelled: whether the labels are part of the data. digest: see `fingerprint`; the rest is as in `ImageSet`.
     """
+    names, classes = _all_printable(names, "pictures", source), _all_printable(classes, "kinds", source)
     told = (labels, classes) if labelled else (None, ())
     mark = fingerprint(pixels, names, *told, digest=digest)
     return ImageSet(pixels, tuple(names), labels, tuple(classes), source, mark, tuple(skipped))
@@ -153,6 +157,18 @@ def pixel_digest(pixels: NDArray[Any]) -> str:
 def printable(name: str) -> str:
     """Return a file name with the bytes that are not UTF-8 and the control characters written as \\xNN."""
     return name if name.isprintable() else "".join(map(_escaped, name))
+
+
+def _all_printable(names: Sequence[str], what: str, source: str) -> tuple[str, ...]:
+    """Return names in print; raise a DataError if two of them, different before, are the same there."""
+    shown = tuple(map(printable, names))
+    if shown != tuple(names) and len(set(shown)) < len(set(names)):
+        twice = next(name for name, number in Counter(shown).items() if number > 1)
+        raise DataError(
+            f"{source} has two {what} whose names are the same in print: {twice!r}.",
+            hint="Call one of them otherwise: control characters and what is not Unicode are written as \\xNN.",
+        )
+    return shown
 
 
 def _escaped(character: str) -> str:

@@ -126,6 +126,11 @@ def list_files(source: Path | Listing) -> list[Path]:
     return [Path(path) for _, path in sorted(_walk(source)[0])]
 
 
+def named_files(root: Path) -> dict[str, Path]:
+    """Return the files below a folder by the names that `scan` gives them, without opening any."""
+    return {name: Path(path) for name, path in _walk(root)[0]}
+
+
 def _examined(name: str, path: str, verify: bool, max_pixels: int) -> Found | Skipped:
     try:
         header = probe(Path(path), max_pixels=max_pixels)

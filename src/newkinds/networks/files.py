@@ -9,12 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from newkinds.errors import DataError, UsageError
+from newkinds.errors import DataError, UsageError, told
 from newkinds.networks.foreign import Foreign, check_admitted, is_foreign
 from newkinds.networks.heads import Head, Model
 from newkinds.networks.network import Network, TransferLayer, build_network
 from newkinds.networks.onnx_file import is_onnx
 from newkinds.tensors import from_bytes, read_bytes, to_bytes
+
+MOST = 1 << 24  # of channels (the width of embeddings), of a side and of features: beyond it a file is damaged
+_OF_A_RUN = "Give the network.safetensors of a run, or say with --network which network the weights are of."
 
 
 def network_to_bytes(network: Network, **about: Any) -> bytes:
@@ -29,12 +32,10 @@ def network_from_bytes(data: bytes, where: str, admitted: str | None = None) -> 
     imported: what stands in a file runs no code.
     """
     tensors, about = from_bytes(data, where)
-    missing = {"network", "channels", "size"} - about.keys()
-    if missing:
-        raise DataError(
-            f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",
-            hint="Give the network.safetensors of a run, or say with --network which network the weights are of.",
-        )
+    _check_about(about, where, {"network", "channels", "size"}, _OF_A_RUN)
+    if not is_foreign(str(about["network"])):
+        with torch.device("meta"):  # before memory is asked for, for whatever numbers stand there
+            _check(_described(about, where, admitted), tensors, where)
     network = _described(about, where, admitted)
     _load(network, tensors, where)
     return network, about
@@ -84,18 +85,24 @@ def model_from_bytes(
     """
     tensors, about = from_bytes(data, where)
     _check_about(about, where, {"network", "channels", "size", "head"})
-    network = _described(about, where, admitted)
-    try:
-        head = heads[about["head"]].build(network.feature_dim, about)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise DataError(
-            f"{where} does not describe a head that this version has ({', '.join(heads)}): "
-            f"{type(error).__name__}: {error}.",
-            hint="Run `newkinds discover` again.",
-        ) from None
-    model = Model(network, head)
+    if not is_foreign(str(about["network"])):
+        with torch.device("meta"):  # as of a network
+            _check(_model(about, where, heads, admitted), _part(tensors, "model."), where)
+    model = _model(about, where, heads, admitted)
     _load(model, _part(tensors, "model."), where)
     return model.eval(), _part(tensors, "extra."), about
+
+
+def _model(about: Mapping[str, Any], where: str, heads: Mapping[str, type[Head]], admitted: str | None) -> Model:
+    """Return a fresh model as a file describes it."""
+    network = _described(about, where, admitted)
+    try:
+        return Model(network, heads[about["head"]].build(network.feature_dim, about))
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise DataError(
+            f"{where} does not describe a head that this version has ({', '.join(heads)}): {told(error)}.",
+            hint="Run `newkinds discover` again.",
+        ) from None
 
 
 def network_about(data: bytes, where: str) -> dict[str, Any]:
@@ -105,13 +112,18 @@ def network_about(data: bytes, where: str) -> dict[str, Any]:
     return about
 
 
-def _check_about(about: Mapping[str, Any], where: str, needed: set[str]) -> None:
+def _check_about(
+    about: Mapping[str, Any], where: str, needed: set[str], hint: str = "Run `newkinds discover` again."
+) -> None:
     missing = needed - about.keys()
     if missing:
-        raise DataError(
-            f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.",
-            hint="Run `newkinds discover` again.",
-        )
+        raise DataError(f"{where} does not say its {', '.join(sorted(missing))}: newkinds did not write it.", hint=hint)
+    for key in ("channels", "size", "network_size"):
+        value = about.get(key, 1)
+        if type(value) is not int or not 1 <= value <= MOST:
+            raise DataError(
+                f"{where} does not describe a network: {key} = {value!r:.60} should be 1 to {MOST:,}.", hint=hint
+            )
 
 
 def _shape(network: Network) -> dict[str, Any]:
@@ -136,10 +148,10 @@ def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Ne
     if admitted not in (None, name):
         raise UsageError(f"{where} is of the network {name!r}, not {admitted!r}.", hint="Leave --network out.")
     try:
-        channels, size = int(about["channels"]), int(about["size"])
-        side = int(about.get("network_size", size))  # older files do not say it
+        channels, size = about["channels"], about["size"]
+        side = about.get("network_size", size)  # older files do not say it
         network = None if is_foreign(name) else build_network(name, channels, size, seed=0, network_size=side)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise DataError(
             f"{where} does not describe a network: {error}", hint="Give the network.safetensors of a run."
         ) from None
@@ -152,9 +164,14 @@ def _described(about: Mapping[str, Any], where: str, admitted: str | None) -> Ne
             f"{where} is of another file than {name} is now: their SHA-256 differ.",
             hint="Put the file back as it was, or say where it is: --network FILE.onnx",
         )
+    width = about.get("transfer")
+    if width is not None and (type(width) is not int or not 1 <= width <= MOST):
+        raise DataError(
+            f"{where} does not describe a network: transfer = {width!r:.60} should be 1 to {MOST:,}.",
+            hint="The file is damaged.",
+        )
     if "transfer" in about:
-        width = about["transfer"]
-        network.transfer = TransferLayer(network.feature_dim, None if width is None else int(width))
+        network.transfer = TransferLayer(network.feature_dim, width)
     return network
 
 
@@ -174,13 +191,23 @@ def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _load(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str, network: str = "they name") -> None:
     """Load tensors into a module if names and shapes are the module's, all of them."""
+    _check(module, tensors, where, network)
+    module.load_state_dict(dict(tensors))
+
+
+def _check(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str, network: str = "they name") -> None:
+    """Raise a DataError unless tensors have the names and shapes of a module's, and are finite."""
     wanted = module.state_dict()
     shapes = [key for key in wanted if key in tensors and wanted[key].shape != tensors[key].shape]
-    bad = [key for key, value in tensors.items() if value.is_floating_point() and not value.isfinite().all()]
+    bad = [key for key, value in tensors.items() if value.is_floating_point() and not value.float().isfinite().all()]
+    types = [
+        key for key in wanted if key in tensors and wanted[key].is_floating_point() != tensors[key].is_floating_point()
+    ]
     complaints = [
         _complaint("missing", [key for key in wanted if key not in tensors]),
         _complaint("unexpected", [key for key in tensors if key not in wanted]),
         _complaint("of another shape", shapes),
+        _complaint("of another type", types),
         _complaint("not finite", bad),
     ]
     said = "; ".join(text for text in complaints if text)
@@ -190,7 +217,6 @@ def _load(module: torch.nn.Module, tensors: Mapping[str, Tensor], where: str, ne
     if said:
         hint = "The file is damaged." if network == "they name" else "Give its weights, or say another --network."
         raise DataError(f"The weights in {where} do not fit the network {network}: {said}.", hint=hint)
-    module.load_state_dict(dict(tensors))
 
 
 def _complaint(what: str, keys: list[str]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newkinds.errors import OutOfMemoryError, UsageError
+from newkinds.environment import whole_number_from
+from newkinds.errors import UsageError
 
 AUTO = "auto"
 OVERRIDE = "ACCELERATE_TORCH_DEVICE"  # accelerate's own variable: its device is used without a check
-# How torch words it where it has no exception class for it: MPS, the CPU's allocator, XLA.
-_NO_MEMORY = ("out of memory", "can't allocate memory", "resource_exhausted")
 
 
 def available_devices() -> list[str]:
@@ -45,7 +43,14 @@ def pick_device(asked: str | None = None) -> torch.device:
     asked: None or "auto" for the best. Several processes on one machine each get their own GPU.
     """
     if asked is None and os.environ.get(OVERRIDE):
-        return torch.device(os.environ[OVERRIDE])
+        try:
+            return torch.device(os.environ[OVERRIDE])
+        except RuntimeError as error:
+            raise UsageError(
+                f"The environment variable {OVERRIDE} = {os.environ[OVERRIDE]!r} is no device: "
+                f"{str(error).splitlines()[0]}",
+                hint=f"Take it away: unset {OVERRIDE}. --device chooses one.",
+            ) from None
     there = available_devices()
     name = there[0].split(":")[0] if asked in (None, AUTO) else str(asked)
     fitting = [one for one in there if name in (one, one.split(":")[0])]
@@ -62,7 +67,7 @@ def pick_device(asked: str | None = None) -> torch.device:
 
 def _own(fitting: list[str]) -> str:
     """Return this process's device among those that fit: its own GPU, or the CPU, which processes share."""
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    processes = whole_number_from("LOCAL_WORLD_SIZE", 1, least=1)
     if ":" not in fitting[0] or processes == 1:
         return fitting[0]
     if processes > len(fitting):
@@ -70,7 +75,13 @@ def _own(fitting: list[str]) -> str:
             f"{processes} processes on this machine cannot each have one of {', '.join(fitting)} to itself.",
             hint=f"Start at most {len(fitting)} processes a machine, or ask for the device cpu.",
         )
-    return fitting[int(os.environ.get("LOCAL_RANK", "0"))]
+    rank = whole_number_from("LOCAL_RANK", 0)
+    if rank >= len(fitting):
+        raise UsageError(
+            f"The environment variable LOCAL_RANK = {rank} should be below {len(fitting)}.",
+            hint="Start processes with torchrun, which sets it.",
+        )
+    return fitting[rank]
 
 
 def _device(name: str) -> torch.device:
@@ -112,20 +123,3 @@ def finish_step(device: torch.device) -> None:
     """Run what a lazy device (XLA) has recorded so far; other devices have already run it."""
     if device.type == "xla":
         importlib.import_module("torch_xla").sync()
-
-
-@contextmanager
-def explained_memory(what: str, *settings: str) -> Iterator[None]:
-    """Turn a device's out-of-memory error into one that says what needed it and which settings to lower."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not isinstance(error, torch.cuda.OutOfMemoryError) and not any(
-            words in str(error).lower() for words in _NO_MEMORY
-        ):
-            raise
-        lower = ", ".join((*settings, "images.size or network_size"))
-        raise OutOfMemoryError(
-            f"There is not enough memory for {what}: {str(error).splitlines()[0]}",
-            hint=f"Lower {lower}, or name a narrower --network, such as one whose name ends in -half or -slim.",
-        ) from error

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import torch
 from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from newkinds.errors import UsageError, unknown_name
+from newkinds.errors import RunError, UsageError, told, unknown_name
 from newkinds.progress import Progress
 
+RESTARTS = 2  # of what killed worker processes were at
 BACKENDS = ("loky", "threading", "dask", "ray")
 
 Result = TypeVar("Result")
@@ -44,11 +46,34 @@ def spread(
             return
         threads = max(1, torch.get_num_threads() // jobs)
         with _opened(backend):
-            calls = (delayed(_with_threads)(threads, call, *one) for one in work)
-            how = "list" if backend == "ray" else "generator"  # ray supports nothing else
-            for result in Parallel(n_jobs=jobs, return_as=how)(calls):
-                yield result
-                step.advance()
+            done = deaths = 0
+            while done < len(work):
+                try:
+                    for result in _results(threads, call, work[done:], jobs, backend):
+                        done += 1
+                        yield result
+                        step.advance()
+                except TerminatedWorkerError as error:  # noqa: PERF203
+                    deaths += 1
+                    if deaths > RESTARTS:
+                        raise _died(title, jobs, deaths, error) from error
+                    progress.warn("A worker process was killed; what it was at is started again.")
+
+
+def _results(
+    threads: int, call: Callable[..., Result], work: Sequence[tuple[Any, ...]], jobs: int, backend: str
+) -> Iterator[Result]:
+    calls = (delayed(_with_threads)(threads, call, *one) for one in work)
+    how = "list" if backend == "ray" else "generator"  # ray supports nothing else
+    yield from Parallel(n_jobs=jobs, return_as=how)(calls)
+
+
+def _died(title: str, jobs: int, deaths: int, error: Exception) -> RunError:
+    return RunError(
+        f"{title}: worker processes were killed {deaths} times, the last one so: {told(error)}.",
+        hint=f"Often memory does not suffice for {jobs} at once: lower --jobs. What is done is kept; the same line "
+        "again continues.",
+    )
 
 
 def _with_threads(threads: int, call: Callable[..., Result], *arguments: Any) -> Result:

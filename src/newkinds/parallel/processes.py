@@ -6,7 +6,6 @@ network, which are small, are gathered before the loss: so the loss sees the who
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -22,6 +21,7 @@ from accelerate.utils import imports
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from newkinds.environment import variable, whole_number_from
 from newkinds.errors import UsageError
 from newkinds.parallel.devices import OVERRIDE, pick_device
 
@@ -42,25 +42,20 @@ def make_accelerator(device: str | None = None) -> Accelerator:
     if chosen.type in ("cuda", "xpu"):
         getattr(torch, chosen.type).set_device(chosen)  # collectives use the current device
     # accelerate shares work among CPUs only when told to.
-    cpus = int(os.environ.get("WORLD_SIZE", "1")) > 1 and chosen.type == "cpu"
+    several = whole_number_from("WORLD_SIZE", 1, least=1) > 1
+    for name in ("RANK", "LOCAL_RANK", "MASTER_PORT"):  # which accelerate and torch read
+        whole_number_from(name, 0)
+    cpus = several and chosen.type == "cpu"
     # A process may wait long while another counts kinds or draws the page.
     patience = InitProcessGroupKwargs(timeout=timedelta(days=1))
-    with _variable(OVERRIDE, str(chosen)):
-        return Accelerator(cpu=cpus, kwargs_handlers=[patience])
-
-
-@contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable for the duration of the context."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+    with variable(OVERRIDE, str(chosen)):
+        try:
+            return Accelerator(cpu=cpus, kwargs_handlers=[patience])
+        except ValueError as error:
+            raise UsageError(
+                f"accelerate, which runs the processes, does not understand an environment variable: {error}",
+                hint="Look at those that begin with ACCELERATE_ and take the wrong one away.",
+            ) from error
 
 
 def processes() -> int:

@@ -167,7 +167,8 @@ class KnownStages:
                 learnt = known.learn(self.known.labels, self.settings, self.cache, self.progress)
                 self.run.put(names.TRANSFER, to_bytes(*to_tensors(learnt)))
             self.run.sync()
-        self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
+        with self.run.understood(names.TRANSFER):
+            self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
         self.progress.say(in_words_of_transfer(self._transfer))
         return self._transfer
 

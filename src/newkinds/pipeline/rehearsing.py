@@ -46,7 +46,7 @@ from newkinds.rehearsal.outcome import (
     why_hopeless,
 )
 from newkinds.rehearsal.signals import signals
-from newkinds.runs import RunFolder, names
+from newkinds.runs import RunFolder, forms, names
 from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, to_bytes
 from newkinds.transfer import only
@@ -231,9 +231,23 @@ def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Te
                     break
                 stage.run.put(name, _kept(stage, draw))
                 stage.run.sync()
-            found.append(from_bytes(stage.run.get(name), str(stage.run.path / name)))
+            with stage.run.understood(name):
+                found.append(from_bytes(stage.run.get(name), str(stage.run.path / name)))
+                _check(stage, *found[-1])
             bar.advance()
     return found
+
+
+def _check(stage: Stage, tensors: Mapping[str, torch.Tensor], about: Any) -> None:
+    """Raise an error if the file of a rehearsal does not say what it should of each candidate."""
+    forms.check_rehearsed(about, stage.candidates)
+    for number in range(len(stage.candidates)):
+        x, kinds = tensors[f"{number}-signals"], tensors[f"{number}-kinds"]
+        answers = [tensors[f"{number}-{name}"] for name in ("right", "pure")]
+        lengths = {len(one) for one in (x, kinds, *answers)}
+        types = {one.dtype for one in answers} == {torch.bool} and kinds.dtype == torch.int64
+        if x.ndim != 2 or lengths != {len(x)} or not types or not x.isfinite().all() or bool((kinds < 0).any()):
+            raise ValueError(f"the observations of candidate {number} do not go together")
 
 
 def _kept(stage: Stage, draw: Draw) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from newkinds.assignment import Assignment
 from newkinds.clustering import kmeans
 from newkinds.errors import UsageError
-from newkinds.evaluation.scores import Scores, score
+from newkinds.evaluation.scores import Scores, score_answer, score_clusters
 from newkinds.evaluation.truth import UNKNOWN
 from newkinds.runs import RunFolder, names
-from newkinds.runs.following import OF_MACHINE, follow
+from newkinds.runs.following import OF_MACHINE, follow, known_columns
 
 
 def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
@@ -26,7 +26,8 @@ def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
         )
     kinds = [answer.state.kinds[kind] for kind in answer.state.kind.tolist()]
     truth = [kind if yes else UNKNOWN for kind, yes in zip(kinds, answer.state.confirmed, strict=True)]
-    return _score(run, answer.machine, truth, len(answer.machine.columns), None, of_machine=True)
+    known = {column: column for column in known_columns(run).values()}  # what people confirmed are columns
+    return _score(run, answer.machine, truth, known, len(answer.machine.columns), None, of_machine=True)
 
 
 def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | None = None) -> tuple[Scores, Scores]:
@@ -39,23 +40,27 @@ def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | Non
     (N, d), if already computed.
     """
     answer = follow(run)
-    return _score(run, answer.assignment, truth, len(answer.machine.columns), features)
+    return _score(run, answer.assignment, truth, known_columns(run), len(answer.machine.columns), features)
 
 
 def _score(
     run: RunFolder,
     found: Assignment,
     truth: Sequence[str],
+    known: Mapping[str, str],
     kinds: int,
     features: NDArray[Any] | None,
     *,
     of_machine: bool = False,
 ) -> tuple[Scores, Scores]:
-    """Score an answer, and k-means into as many `kinds`, and keep the scores."""
+    """Score an answer, and k-means into as many `kinds`, and keep the scores.
+
+    known: the column of each known kind by its name in the truth.
+    """
     if features is None:
         features = run.get_array(names.features("unsorted"))
     start = kmeans(features, kinds, seed=run.settings.seed, restarts=run.settings.initialise.restarts)
-    discovered, baseline = score(found.labels, truth), score(start.labels, truth)
+    discovered, baseline = score_answer(found, truth, known), score_clusters(start.labels, truth, known)
     kept = {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)}
     run.put_json(names.SCORES, {**kept, OF_MACHINE: True} if of_machine else kept)
     return discovered, baseline

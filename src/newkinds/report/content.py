@@ -28,6 +28,11 @@ COMPARED: list[tuple[str, str, Callable[[float | None], str]]] = [
     ("acc", "ACC", text.percent),
     ("nmi_geometric", "NMI", text.number),
     ("ari", "ARI", text.number),
+    ("all", "All", text.percent),
+    ("old", "Old", text.percent),
+    ("new", "New", text.percent),
+    ("named", "Right by name", text.percent),
+    ("auroc", "Known or new, AUROC", text.number),
     ("kinds", "Kinds", lambda value: "–" if value is None else f"{value:.3g}"),
     ("seconds", "Seconds", text.number),
     ("megabytes", "Memory, MB", text.number),
@@ -41,6 +46,12 @@ SCORES = {
     "nmi_arithmetic": ("NMI, arithmetic", False, "Normalised mutual information, arithmetic mean"),
     "ari": ("ARI", False, "Adjusted Rand index"),
     "kmeans_acc": ("ACC of k-means alone", True, "What clustering the features without training on them gives"),
+    "all": ("All", True, "Share of pictures that are right under one matching of all kinds, known and new"),
+    "old": ("Old", True, "The same among pictures of known kinds"),
+    "new": ("New", True, "The same among pictures of new kinds"),
+    "named": ("Right by name", True, "Pictures of known kinds have to be under their name; new kinds are matched"),
+    "auroc": ("Known or new, AUROC", False, "How often a new picture seems newer than a known one"),
+    "rejected_rightly": ("None of these, rightly", True, "Of the pictures that were called none of these"),
 }
 
 

@@ -6,9 +6,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
+from newkinds.plotting import Figure, MaxNLocator
 from newkinds.report.history import with_spread
 
 

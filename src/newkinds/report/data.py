@@ -33,11 +33,12 @@ class ReportData:
     history: the log's records, e.g. {"stage": "pretrain", "epoch": 3, "loss": 0.4, "held_out_accuracy": 0.9} and
         {"stage": "discover", "phase": "main", "epoch": 5, "loss": 0.2, "kl": 0.1, "consistency": 0.1, "changed": 0.02}.
     count: Algorithm 2's estimate, as `Count.to_dict` returns it, or None if the number of kinds was given.
-    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, or None where the truth is not known, or of
-        too few pictures.
+    scores: {"acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"}, and of a mixed heap "all", "old", "new",
+        "named", "auroc" and "rejected_rightly"; None where the truth is not known, or of too few pictures.
     settings: all values of the run, resolved; tables in tables.
     comparison: where several methods were run, {"methods": rows of "method", "line" and means with "_std" of "acc",
-        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", each or None; "agreement": (M, M) in [0, 1];
+        "nmi_geometric", "ari", "kinds", "seconds" and "megabytes", of mixed heaps also of "all", "old", "new", "named"
+        and "auroc", each or None; "agreement": (M, M) in [0, 1];
         "remark": on which pictures they were scored, if not on all}.
     choice: which epoch's state was kept and why: {"kept": "last" or "best", "epoch": from 0, -1 the start, "why"}.
     stages: the method's training stages before pictures get their kinds, with the title of their chart; assigns: the

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
-from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from numpy.typing import NDArray
 
 from newkinds.equations import matching
@@ -22,6 +17,7 @@ from newkinds.evaluation.truth import UNKNOWN, as_numbers
 from newkinds.files import write_atomic
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Snapshot
+from newkinds.plotting import AnnotationBbox, Axes, Figure, ListedColormap, OffsetImage, mpl
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.report.embedding_map import make_map

@@ -27,7 +27,17 @@ from newkinds.report.palette import mark, palette_css
 
 NAME = "index.html"
 GENERATOR = '<meta name="generator" content="newkinds'  # marks a page as ours, which may be replaced
-SCRIPTS = ("base.js", "names.js", "charts.js", "points.js", "map.js", "select.js", "explore.js", "journey.js")
+SCRIPTS = (
+    "base.js",
+    "names.js",
+    "charts.js",
+    "points.js",
+    "painters.js",
+    "map.js",
+    "select.js",
+    "explore.js",
+    "journey.js",
+)
 
 
 def write_report(data: ReportData, out: Path, progress: Progress = QUIET) -> Path:
@@ -58,7 +68,7 @@ def make_page(data: ReportData, progress: Progress = QUIET) -> bytes:
 
 def render(shown: Content) -> str:
     """Return the whole page as text."""
-    style = "\n".join([_static("report.css"), palette_css(), _sprite_css(shown)])
+    style = "\n".join([_static("base.css"), _static("report.css"), palette_css(), _sprite_css(shown)])
     script = "\n".join(_static(name) for name in SCRIPTS)
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -109,5 +109,11 @@ def _followed(answer: Answer, taken: Snapshot) -> Snapshot:
 def _flat(found: Scores, baseline: Scores) -> dict[str, float] | None:
     """Return the scores that the page shows, None where too few pictures have a truth."""
     values = {**found.to_dict(), "kmeans_acc": baseline.acc}
-    shown = ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc")
+    shown = ["acc", "nmi_geometric", "nmi_arithmetic", "ari", "kmeans_acc"]
+    if found.mixed is not None:
+        values |= asdict(found.mixed)
+        shown += ["all", "old", "new", "named", "auroc"]
+        if found.mixed.rejected:
+            values["rejected_rightly"] = 1 - found.mixed.rejected_wrongly / found.mixed.rejected
+            shown.append("rejected_rightly")
     return {name: value for name in shown if (value := values[name]) is not None} or None

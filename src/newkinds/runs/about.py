@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from newkinds.errors import RunError
+from newkinds.errors import RunError, told
 from newkinds.files import unsealed
 from newkinds.runs import names
 from newkinds.runs.log import is_mark
 from newkinds.version import __version__
 
+MOST_THREADS = 1024  # torch ends in a segmentation fault where it cannot start as many as it is told to
 LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numbers
 
 # version, layout, threads: of newkinds, of the folder, of the run's first start. data: what identifies the pictures and
@@ -30,8 +31,10 @@ def read_about(path: Path) -> dict[str, Any]:
     try:
         about = unsealed(file.read_bytes())
         _check_form(about)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
-        raise RunError(f"{file} is damaged.", hint=f"Delete {path} or choose another folder with --out.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise RunError(
+            f"{file} is damaged ({told(error)}).", hint=f"Delete {path} or choose another folder with --out."
+        ) from None
     layout = about.get("layout", 1)
     if layout != LAYOUT:
         raise RunError(
@@ -44,7 +47,9 @@ def read_about(path: Path) -> dict[str, Any]:
 
 def _check_form(about: dict[str, Any]) -> None:
     """Raise an error if run.json does not have what a run folder needs to be read."""
-    str(about["version"]), int(about["threads"]), Path(about.get("where", ""))
+    str(about["version"]), Path(about.get("where", ""))
+    if type(about["threads"]) is not int or not 1 <= about["threads"] <= MOST_THREADS:
+        raise ValueError(f"threads should be 1 to {MOST_THREADS}")
     fallen = about.get("fallen", {"stages": [], "outputs": {}})
     texts = [*about["sources"].values(), *about["outputs"].values(), *fallen["outputs"].values(), *fallen["stages"]]
     if not isinstance(about["data"], dict) or not all(isinstance(text, str) for text in texts):
@@ -60,7 +65,7 @@ def set_sources(about: dict[str, Any], sources: Mapping[str, str]) -> None:
     about["sources"] = dict(sources)
     about.pop("where", None)
     if any(not os.path.isabs(source) and os.path.exists(source) for source in sources.values()):
-        about["where"] = os.getcwd()
+        about["where"] = os.getcwd()  # it is there, or no relative source would be
 
 
 def source_of(about: Mapping[str, Any], which: str, path: Path) -> str:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from newkinds.configure import make_settings
-from newkinds.errors import RunError, UsageError
+from newkinds.environment import number_from
+from newkinds.errors import NewkindsError, RunError, UsageError, told
 from newkinds.files import (
     digest,
     file_digest,
@@ -26,7 +27,7 @@ from newkinds.files import (
 )
 from newkinds.parallel.processes import check_same, is_writer, wait_for_all
 from newkinds.progress import QUIET, Progress
-from newkinds.runs import claim, names
+from newkinds.runs import claim, forms, names
 from newkinds.runs.about import LAYOUT, read_about, set_sources, source_of
 from newkinds.runs.checkpoints import DiskCheckpoints
 from newkinds.runs.claim import flat, make_folder
@@ -202,7 +203,7 @@ class RunFolder:
             folder,
             run=digest(sealed({key: self._about.get(key) for key in ("data", "settings")})),
             log=self._log if "log" in self._about else None,
-            seconds=float(os.environ.get(CHECKPOINT_SECONDS, "10")),
+            seconds=number_from(CHECKPOINT_SECONDS, 10.0, of="seconds"),
             progress=self.progress,
         )
 
@@ -241,6 +242,15 @@ class RunFolder:
         self._follow(name, None)
         self._mark_log(name)
         self._write_about()
+
+    def restore(self, name: str, data: bytes) -> bool:
+        """Write an output that is damaged once more, if this is what it was; return whether it is."""
+        if digest(data) != self._about["outputs"].get(name):
+            return False
+        self._write(name, data)
+        self._follow(name, None)
+        self._write_about()
+        return True
 
     def forget(self, name: str) -> None:
         """List an output no more: until it is put again, a run that is continued makes it anew."""
@@ -316,7 +326,10 @@ class RunFolder:
 
     def get_json(self, name: str) -> Any:
         """Return an output that is JSON."""
-        return json.loads(self.get(name))
+        with self.understood(name):
+            value = json.loads(self.get(name))
+            forms.check(name, value)
+            return value
 
     def put_array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array as .npy."""
@@ -326,14 +339,32 @@ class RunFolder:
 
     def get_array(self, name: str) -> NDArray[Any]:
         """Return an array that was written as .npy."""
-        return _array(self.get(name))
+        with self.understood(name):
+            return _array(io.BytesIO(self.get(name)))
 
     def find_array(self, name: str) -> NDArray[Any] | None:
         """Return such an array if it is there, intact: memory-mapped, what is written to it does not reach the file."""
         if not self.has(name):
             return None
-        array: NDArray[Any] = np.asarray(np.load(self._file(name), mmap_mode="c", allow_pickle=False))
-        return array
+        with self.understood(name):
+            return np.asarray(_array(self._file(name), mmap_mode="c"))
+
+    @contextmanager
+    def understood(self, name: str) -> Iterator[None]:
+        """Turn what reading an output may raise into a DamagedError: its hash is right, but it makes no sense.
+
+        Nothing that newkinds wrote is so; a run folder may come from somebody else.
+        """
+        try:
+            yield
+        except NewkindsError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise DamagedError(
+                f"{self._file(name)} does not say what it should ({told(error)}).",
+                hint="Take the run folder as it was made, or run the same `newkinds discover` with another --out.",
+                name=name,
+            ) from error
 
     def log(self, record: Record) -> None:
         """Append a line to log.jsonl; with several processes, only the writer does."""
@@ -450,6 +481,16 @@ class RunFolder:
             self.progress.warn(f"{self.path} was started by newkinds {self.version}; this is {__version__}.")
 
 
-def _array(data: bytes) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+def _array(file: io.BytesIO | Path, mmap_mode: Literal["c"] | None = None) -> NDArray[Any]:
+    """Return the array of a file in the .npy format, of finite numbers; raise a ValueError if it is not that."""
+    try:
+        array = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # on broken bytes, numpy may raise anything
+        raise ValueError(told(error)) from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise ValueError("it is no array of numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("its numbers are not all finite")
     return array

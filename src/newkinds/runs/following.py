@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.assignment import Assignment
+from newkinds.assignment import Assignment, known_kind
 from newkinds.corrections import State, corrected
 from newkinds.corrections.corrected import current_column
-from newkinds.evaluation.scores import Scores, score
+from newkinds.evaluation.scores import Scores, score_answer
 from newkinds.progress import QUIET, Progress
 from newkinds.rehearsal.trust import Trust
 from newkinds.runs import names
@@ -91,13 +91,18 @@ def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
     return answer
 
 
+def known_columns(run: RunFolder) -> dict[str, str]:
+    """Return the column of each known kind of a run by its name, {"bolt": "known:bolt"}."""
+    return {name: known_kind(name) for name in run.get_json(names.KNOWN)} if run.lists(names.KNOWN) else {}
+
+
 def read_current_scores(run: RunFolder, answer: Answer) -> tuple[Scores, Scores, tuple[str, ...]] | None:
     """Return the scores of the answer as it is now, those of k-means, and the truth, if the run was scored."""
     kept = read_scores(run)
     if kept is None or not answer.is_corrected or run.get_json(names.SCORES).get(OF_MACHINE):
         return kept
     _, baseline, truth = kept
-    return score(answer.assignment.labels, truth), baseline, truth
+    return score_answer(answer.assignment, truth, known_columns(run)), baseline, truth
 
 
 def read_current_trust(run: RunFolder, answer: Answer) -> Trust | None:

@@ -45,8 +45,11 @@ def checked(model: type[S], values: Mapping[str, Any]) -> S:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the nested values of TOML."""
-    return tomllib.loads(text)
+    """Return the nested values of TOML; raise a TOMLDecodeError, which is a ValueError, if it is not that."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("too deeply nested") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise UsageError(
             f"The settings file {path} is not TOML: {error}.", hint="`newkinds settings` shows what one looks like."
         ) from None
@@ -66,8 +69,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def parse_value(text: str) -> Any:
     """Return a value written as in TOML; anything that is not TOML is taken as text, so that quotes may be omitted."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -1,0 +1,111 @@
+"""Where pictures lie: the features by which the workbench tells what is alike, and what kinds look like there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.memory import row_blocks
+from newkinds.randomness import generator
+from newkinds.runs import RunFolder, names
+from newkinds.runs.results import read_tensors
+from newkinds.transfer import Transfer, from_tensors
+
+WIDTH = 64  # principal components of f's features
+SAMPLE = 4096  # pictures that the components are found from
+Points = NDArray[np.float32]
+
+
+def points_of(run: RunFolder) -> Points:
+    """Return a point for each picture of a run, float32 (N, d), of length 1; alike pictures lie in one direction.
+
+    It is the method's embedding, in which kinds are far apart, beside what f sees, in which pictures that were put into
+    the wrong kind are still like their own: neighbours in both are more often of one kind than in either.
+    """
+    embedding = run.find_array(names.EMBEDDING)
+    if embedding is None:
+        embedding = run.get_array(names.EMBEDDING)  # which says what is wrong with it
+    parts = [_centred(np.asarray(embedding, dtype=np.float32))]
+    features = run.find_array(names.features("unsorted"))
+    if features is not None and features.ndim == 2 and len(features) == len(embedding):
+        transfer = from_tensors(*read_tensors(run, names.TRANSFER)) if run.lists(names.TRANSFER) else None
+        parts.append(_centred(components(features, transfer)))
+    return _centred(np.concatenate(parts, axis=1), centre=False)
+
+
+def components(features: NDArray[np.float32], transfer: Transfer | None = None, width: int = WIDTH) -> Points:
+    """Return the principal components of features (N, d), transferred: float32 (N, at most width), of length 1."""
+    n, d = features.shape
+    some = np.sort(generator(0, "app/components").permutation(n)[:SAMPLE])
+    sample = features[some].astype(np.float32) if transfer is None else transfer(features[some])
+    _, vectors = np.linalg.eigh(np.cov(sample, rowvar=False, dtype=np.float32).reshape(sample.shape[1], -1))
+    turn = vectors[:, ::-1][:, :width].astype(np.float32)
+    middle = sample.mean(axis=0) if transfer is None else transfer.mean
+    matrix = turn if transfer is None or transfer.matrix is None else transfer.matrix @ turn
+    found = np.empty((n, turn.shape[1]), dtype=np.float32)
+    for rows in row_blocks(n, d):
+        given = features[rows] if transfer is None else _lengthened(features[rows])
+        found[rows] = _lengthened((given - middle) @ matrix)
+    return found
+
+
+def _lengthened(points: NDArray[np.float32]) -> Points:
+    """Return points, each at length 1; those of length 0 stay as they are."""
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return np.asarray(points / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def _centred(points: Points, *, centre: bool = True) -> Points:
+    """Return points about their mean, each of length 1; one at the mean stays there."""
+    return _lengthened(points - points.mean(axis=0) if centre else points)
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """What kinds look like at one moment.
+
+    centres: the mean direction of each kind's pictures, float32 (C, d), those that a person looked at counting SURE
+    times. own, other: how alike each picture is to its own kind and to the best other one, float32 (N,); next: which
+    that is, int32 (N,), -1 where there is none.
+    """
+
+    centres: Points
+    own: NDArray[np.float32]
+    other: NDArray[np.float32]
+    next: NDArray[np.int32]
+
+    @property
+    def margin(self) -> NDArray[np.float32]:
+        """How much more alike each picture is to its own kind than to any other, float32 (N,)."""
+        return self.own - self.other
+
+
+SURE = 4  # how many times a picture counts that a person has looked at
+
+
+def looks(points: Points, kind: NDArray[np.int32], kinds: int, confirmed: NDArray[np.bool_]) -> Looks:
+    """Return what kinds look like. kind: of each picture, int32 (N,) below `kinds`; confirmed: bool (N,)."""
+    weight = np.where(confirmed, np.float32(SURE), np.float32(1))
+    order = np.argsort(kind, kind="stable")
+    starts = np.searchsorted(kind[order], np.arange(kinds))
+    held = np.diff([*starts, len(kind)]) > 0
+    centres = np.zeros((kinds, points.shape[1]), dtype=np.float32)
+    if held.any():
+        centres[held] = np.add.reduceat((points * weight[:, None])[order], starts[held], axis=0)
+    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+    centres /= np.where(lengths > 0, lengths, 1)
+    own, other = np.empty(len(points), np.float32), np.full(len(points), -1, np.float32)
+    following = np.full(len(points), -1, np.int32)
+    for rows in row_blocks(len(points), max(kinds, 1)):
+        alike = points[rows] @ centres.T
+        alike[:, ~held] = -np.inf
+        here = np.arange(len(alike))
+        own[rows] = alike[here, kind[rows]]
+        alike[here, kind[rows]] = -np.inf
+        best = alike.argmax(axis=1)
+        found = alike[here, best]
+        other[rows] = np.where(np.isfinite(found), found, -1)
+        following[rows] = np.where(np.isfinite(found), best, -1)
+    return Looks(centres, own, other, following)

@@ -1,0 +1,159 @@
+"""What each JSON file of a run must say for it to be read: a file with the right hash may be somebody else's.
+
+A form is a type, a form that may be None (`maybe`), a list or a table of one form (`each`, `table`), or a dictionary of
+the keys that must be there. More keys may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from newkinds.runs import names
+
+Form = Callable[[Any], bool]
+_WRONG = "a value is missing, or not of the type that stands there"
+MOST = 10**12  # of a number: what is larger is no count, share or score
+
+
+def text(value: Any) -> bool:
+    """Return whether a value is a text that can be written to a file."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def number(value: Any) -> bool:
+    """Return whether a value is a number, finite and not beyond all counts."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < MOST
+
+
+def whole(value: Any) -> bool:
+    """Return whether a value is a whole number, not below 0."""
+    return number(value) and isinstance(value, int) and value >= 0
+
+
+def flag(value: Any) -> bool:
+    """Return whether a value is true or false."""
+    return isinstance(value, bool)
+
+
+def anything(value: Any) -> bool:
+    """Return True."""
+    return True
+
+
+def maybe(form: Form) -> Form:
+    """Return the form of what may be missing."""
+    return lambda value: value is None or form(value)
+
+
+def each(form: Form, length: int | None = None) -> Form:
+    """Return the form of a list, of so many values if that is said."""
+    return lambda value: isinstance(value, list) and length in (None, len(value)) and all(map(form, value))
+
+
+def table(form: Form) -> Form:
+    """Return the form of a table with any keys."""
+    return lambda value: isinstance(value, dict) and all(map(text, value)) and all(map(form, value.values()))
+
+
+def both(first: Form, second: Form) -> Form:
+    """Return the form of what has two; the second is looked at only if the first holds."""
+    return lambda value: first(value) and second(value)
+
+
+def keys(forms: Mapping[str, Form], optional: Mapping[str, Form] | None = None) -> Form:
+    """Return the form of a table that has these keys, and may have the optional ones and others."""
+
+    def holds(value: Any) -> bool:
+        if not isinstance(value, dict) or not all(map(text, value)):
+            return False
+        there = {key: form for key, form in (optional or {}).items() if key in value}
+        return all(key in value and form(value[key]) for key, form in {**forms, **there}.items())
+
+    return holds
+
+
+_POINT = keys({"k": maybe(whole)}, {"accuracy": maybe(number), "index": maybe(number), "found": maybe(number)})
+_MIXED = keys(
+    {"all": number}
+    | {name: maybe(number) for name in ("old", "new", "named", "auroc")}
+    | {name: whole for name in ("n_old", "n_new", "rejected", "rejected_wrongly")}
+)
+_SCORES = keys(
+    {"n_found": whole, "n_true": whole, "error_in_k": maybe(number)},
+    {name: maybe(number) for name in ("acc", "nmi_geometric", "nmi_arithmetic", "ari", "n", "of")}
+    | {"mixed": maybe(_MIXED)},
+)
+_TRIAL = keys({"acc": number, "nmi": number})
+_REHEARSED = keys(
+    {"hidden": each(text), "pictures": whole, "chance": number, "trials": table(_TRIAL)},
+    {"pixels": maybe(number), "asked": maybe(whole)},
+)
+
+FORMS: dict[str, Form] = {
+    names.COUNT: keys(
+        {"k": whole, "low": maybe(whole), "high": maybe(whole), "confidence": maybe(number), "remarks": each(text)},
+        {
+            "curve": each(_POINT),
+            "k_accuracy": maybe(number),
+            "k_index": maybe(number),
+            "k_mean": maybe(number),
+            "error": maybe(number),
+            "cannot_tell": maybe(text),
+            "estimator": text,
+            "coverage": maybe(number),
+            "answers": each(number),
+        },
+    ),
+    names.CHOICE: keys(
+        {"kept": text, "why": text}, {"warning": maybe(text), "epoch": number, "monitor": maybe(number)}
+    ),
+    names.TRUST: keys(
+        {
+            "acc": number,
+            "low": number,
+            "high": number,
+            "bins": each(each(number, 3)),
+            "purity": each(maybe(number)),
+            "rehearsed": maybe(each(number, 2)),
+            "remarks": each(text),
+            "rehearsals": whole,
+            "hidden": whole,
+            "why": text,
+        },
+        {"nmi": maybe(number), "error": maybe(number)},
+    ),
+    names.REHEARSAL: both(
+        keys(
+            {
+                "chosen": text,
+                "changes": table(table(anything)),
+                "rehearsed": each(_REHEARSED),
+                "tried": each(keys({"name": text, "acc": number, "gain": number}, {"gain_error": maybe(number)})),
+            },
+            {"hopeless": text, "why": text},
+        ),
+        lambda value: all(value["chosen"] in one["trials"] for one in value["rehearsed"]),
+    ),
+    names.KNOWN_QUALITY: keys(
+        {"accuracy": maybe(number), "kinds": whole, "pictures": whole, "how": text, "remedies": each(text)},
+        {"chance": maybe(number), "of": text, "why": text, "near_chance": flag},
+    ),
+    names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
+    names.ASSIGNMENT: keys({"columns": each(text), "source": keys({}, {"method": text, "calibrated": flag})}),
+    names.KNOWN: each(text),
+    names.COST: keys({"seconds": maybe(number), "megabytes": maybe(number)}),
+}
+
+
+def check(name: str, value: Any) -> None:
+    """Raise a TypeError if a JSON file of a run does not have the form of its name."""
+    if name in FORMS and not FORMS[name](value):
+        raise TypeError(_WRONG)
+
+
+def check_rehearsed(value: Any, candidates: Iterable[str]) -> None:
+    """Raise a TypeError if what is said of a rehearsal, beside its tensors, does not tell of each candidate."""
+    if not (_REHEARSED(value) and set(candidates) <= set(value["trials"])):
+        raise TypeError(_WRONG)

@@ -1,0 +1,77 @@
+"""Signals that ask the process to stop, from its first import to its last line: no traceback, nothing half-written.
+
+The first one raises `Stopped`, so that what is open is closed. Where no exception may be raised, which is while modules
+are imported (they catch what they do not know) and where Python would only print it, and at the second signal, the
+process leaves at once: a run survives that at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+from newkinds.files import abandon
+
+STOPPED = "Stopped; what is done is kept. To continue, type the same line again:"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """A signal asked the process to stop. Not an Exception, so that no handler swallows it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def handle_signals() -> None:
+    """Stop at SIGINT and SIGTERM as this module's text says."""
+    for number in _SIGNALS:
+        signal.signal(number, _stop)
+    sys.unraisablehook = _unraisable
+
+
+def leave_at_signals() -> None:
+    """From now on leave at once: the work is done or given up, and the interpreter is on its way out."""
+    for number in _SIGNALS:
+        signal.signal(number, _leave)
+
+
+def line() -> str:
+    """Return what was typed, for it to be typed again."""
+    return shlex.join(["newkinds", *sys.argv[1:]])
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    leave_at_signals()
+    if _is_importing(frame):
+        _leave(number, frame)
+    raise Stopped(number)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _leave(number: int, frame: FrameType | None = None) -> NoReturn:
+    abandon()
+    with suppress(Exception):
+        show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # bars hide it
+        os.write(2, f"{show_cursor}{STOPPED}\n{line()}\n".encode("ascii", "backslashreplace"))
+    os._exit(128 + number)
+
+
+def _unraisable(told: Any) -> None:
+    """Take notice of a signal that came where Python lets no exception through."""
+    if isinstance(told.exc_value, Stopped):
+        _leave(told.exc_value.number)
+    sys.__unraisablehook__(told)
