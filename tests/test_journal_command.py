@@ -269,6 +269,20 @@ def test_a_table_with_a_mistake_imports_nothing(run: Path, text: str, why: str) 
     assert files(run) == before
 
 
+def test_labels_name_the_kinds_that_they_are_mostly_of(run: Path) -> None:
+    before = table(run)
+    by = {kind: [name for name in before if before[name] == kind] for kind in ("new:0", "new:1")}
+    rows = [(name, "alpha") for name in by["new:0"][:5]] + [(by["new:0"][5], "beta")]
+    rows += [(name, "beta") for name in by["new:1"][:4]]
+    found = imported(run, "path,kind\n" + "".join(f"{name},{kind}\n" for name, kind in rows), confirm=True)
+    assert found.state.called == {"new:0": "alpha", "new:1": "beta"}
+    assert not found.state.made
+    assert int(found.state.confirmed.sum()) == 10
+    assert found.state.kind_of(by["new:0"][5]) == "new:1"
+    more = imported(run, f"path,kind\n{by['new:0'][6]},gamma\n", "more.csv")  # new:0 has a name
+    assert more.state.called["new:3"] == "gamma"
+
+
 def test_names_of_the_page_are_imported(run: Path) -> None:
     names = {"newkinds": "names", "run": "shop", "names": {"0": " hinge ", "2": "<b>", "1": ""}}
     found = imported(run, json.dumps(names), "names.json")
@@ -417,6 +431,8 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     ]
     assert told[1] > told[0]  # of pictures that nobody spoke of
     assert table(run) == kinds
+    with pytest.raises(UsageError, match="since it was sorted again by what they said"):
+        nk.evaluate(run, "journal", progress=QUIET)  # the machine has learnt the answers
     assert "pictures sorted again by what was said up to line 4" in command(str(run))
     assert RunFolder.open(run).is_whole
     # The same line again changes nothing; what is damaged is made anew, by what was said, with the same bytes.

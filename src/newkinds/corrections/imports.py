@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from newkinds.assignment import NONE, known_kind, new_kind
 from newkinds.cells import safe_cell
@@ -83,30 +87,57 @@ def names_as_action(path: Path, state: State) -> Batch | None:
 def as_action(pairs: Pairs, state: State, *, confirm: bool, note: str) -> Batch | None:
     """Return what makes the pictures be of these kinds, None if they all are already.
 
-    A kind is one of the run's, "new:3", "known:bolt" or "none", or a name: that of a kind, or of one that is made.
-    confirm: whether pictures that are of that kind already are confirmed.
+    A kind is one of the run's, "new:3", "known:bolt" or "none", or a name: that of a kind; or of one that has no name
+    yet, if most of what is said of its pictures is that; or of one that is made. confirm: whether pictures that are of
+    that kind already are confirmed.
     """
     named = {state.called[kind]: kind for kind in sorted(state.called, reverse=True) if kind not in state.merged}
+    meant = {label: _kind_of(label, state, named) for label in dict.fromkeys(label for _, label in pairs)}
+    titles = {label: _clean(label) for label, kind in meant.items() if kind is None}
+    names = _named_by(pairs, titles, state)
     moves: dict[str, list[str]] = {}
     stays: dict[str, list[str]] = {}
     fresh: dict[str, str] = {}
     for picture, label in pairs:
-        kind = _kind_of(label, state, named)
+        kind = meant[label]
+        if kind is None and titles[label] in names:
+            kind = names[titles[label]]
         if kind is None:
-            kind = fresh.setdefault(_clean(label), f"{FRESH}:{len(fresh)}")
+            kind = fresh.setdefault(titles[label], f"{FRESH}:{len(fresh)}")
         stay = state.kind_of(picture) == kind
         if not stay:
             moves.setdefault(kind, []).append(picture)
         elif confirm and not state.confirmed[state.rows[picture]]:
             stays.setdefault(kind, []).append(picture)
     actions: list[Single] = [Move(pictures=tuple(pictures), to=kind) for kind, pictures in moves.items()]
-    actions += [Name(kind=kind, name=name) for name, kind in fresh.items()]
+    actions += [Name(kind=kind, name=name) for name, kind in {**fresh, **names}.items()]
     actions += [Confirm(kind=kind, pictures=tuple(pictures)) for kind, pictures in stays.items()]
     if not actions:
         return None
     moved, kept = sum(map(len, moves.values())), sum(map(len, stays.values()))
-    told = f"{note}: {moved:,} pictures moved, {kept:,} confirmed, {len(fresh):,} kinds made"
+    told = f"{note}: {moved:,} pictures moved, {kept:,} confirmed, {len(names):,} kinds named, {len(fresh):,} made"
     return Batch(actions=tuple(actions), note=told[:1000])
+
+
+def _named_by(pairs: Pairs, titles: Mapping[str, str], state: State) -> dict[str, str]:
+    """Return which kinds without a name get one of these: those of whose pictures most are said to be that.
+
+    titles: the names that no kind has yet, by what stands in the file. Names and kinds are matched one to one, so that
+    as many pictures as possible stay where they are.
+    """
+    now = [state.kind_of(picture) for picture, _ in pairs]
+    said = Counter(now)
+    may = [kind for kind in said if kind.startswith("new:") and not state.name_of(kind)]
+    open_ = {kind: place for place, kind in enumerate(one for one in may if state.status.get(one) != "rejected")}
+    wanted = {name: place for place, name in enumerate(dict.fromkeys(titles.values()))}
+    counts = np.zeros((len(wanted), len(open_)), dtype=np.int64)
+    for kind, (_, label) in zip(now, pairs, strict=True):
+        if label in titles and kind in open_:
+            counts[wanted[titles[label]], open_[kind]] += 1
+    rows, columns = linear_sum_assignment(counts, maximize=True)
+    names, kinds = list(wanted), list(open_)
+    matched = zip(rows.tolist(), columns.tolist(), strict=True)
+    return {names[row]: kinds[place] for row, place in matched if 2 * counts[row, place] > said[kinds[place]]}
 
 
 def _kind_of(label: str, state: State, named: Mapping[str, str]) -> str | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.clustering import kmeans
+from newkinds.corrections.again import Said
 from newkinds.errors import UsageError
 from newkinds.evaluation.scores import Scores, score_answer, score_clusters
 from newkinds.evaluation.truth import UNKNOWN
@@ -17,15 +19,22 @@ from newkinds.runs.following import OF_MACHINE, follow, known_columns
 
 
 def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
-    """Score what the machine said against what people confirmed, and keep the scores in the run folder."""
+    """Score what the machine said against what people confirmed, and keep the scores in the run folder.
+
+    Where it has sorted the pictures again by what was said, those that people had spoken of are no test any more.
+    """
     answer = follow(run)
-    if answer.state is None or not answer.state.confirmed.any():
+    confirmed = np.zeros(len(answer.machine), np.bool_) if answer.state is None else answer.state.confirmed
+    told = Said.from_dict(run.get_json(names.AGAIN)).pinned if run.lists(names.AGAIN) else np.zeros_like(confirmed)
+    test = confirmed & ~told
+    if answer.state is None or not test.any():
+        since = " since it was sorted again by what they said" if told.any() else ""
         raise UsageError(
-            f"Nobody has confirmed any picture of the run in {run.path}.",
-            hint="Confirm or move some, or give another --truth.",
+            f"Nobody has confirmed any picture of the run in {run.path}{since}.",
+            hint="Confirm or move some others, or give another --truth.",
         )
     kinds = [answer.state.kinds[kind] for kind in answer.state.kind.tolist()]
-    truth = [kind if yes else UNKNOWN for kind, yes in zip(kinds, answer.state.confirmed, strict=True)]
+    truth = [kind if yes else UNKNOWN for kind, yes in zip(kinds, test, strict=True)]
     known = {column: column for column in known_columns(run).values()}  # what people confirmed are columns
     return _score(run, answer.machine, truth, known, len(answer.machine.columns), None, of_machine=True)
 

@@ -78,7 +78,7 @@ _POINT = keys({"k": maybe(whole)}, {"accuracy": maybe(number), "index": maybe(nu
 _MIXED = keys(
     {"all": number}
     | {name: maybe(number) for name in ("old", "new", "named", "auroc")}
-    | {name: whole for name in ("n_old", "n_new", "rejected", "rejected_wrongly")}
+    | dict.fromkeys(("n_old", "n_new", "rejected", "rejected_wrongly"), whole)
 )
 _SCORES = keys(
     {"n_found": whole, "n_true": whole, "error_in_k": maybe(number)},
