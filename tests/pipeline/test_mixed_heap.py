@@ -1,4 +1,4 @@
-"""Heaps that hold known kinds, too: what is found out, what the answer is, and that the paper's setting is as it was."""
+"""Heaps that hold known kinds, too: what is found out, what the answer is, and the paper's setting as it was."""
 
 from __future__ import annotations
 
