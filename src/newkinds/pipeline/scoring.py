@@ -16,6 +16,7 @@ from newkinds.evaluation.scores import Scores, score_answer, score_clusters
 from newkinds.evaluation.truth import UNKNOWN
 from newkinds.runs import RunFolder, names
 from newkinds.runs.following import OF_MACHINE, follow, known_columns
+from newkinds.runs.results import read_scores
 
 
 def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
@@ -50,6 +51,17 @@ def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | Non
     """
     answer = follow(run)
     return _score(run, answer.assignment, truth, known_columns(run), len(answer.machine.columns), features)
+
+
+def score_again(run: RunFolder, features: NDArray[Any] | None = None) -> None:
+    """Score a run whose answer is another one now against the truth that it has; that of people is none any more."""
+    kept = read_scores(run)
+    if kept is None:
+        return
+    if run.get_json(names.SCORES).get(OF_MACHINE):
+        run.forget(names.SCORES)
+    else:
+        score_run(run, kept[2], features)
 
 
 def _score(

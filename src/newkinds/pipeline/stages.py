@@ -37,7 +37,7 @@ from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
-from newkinds.pipeline.scoring import score_run
+from newkinds.pipeline.scoring import score_again, score_run
 from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
@@ -328,6 +328,7 @@ class Pipeline(KnownStages):
         put_assignment(self.run, found)
         if is_writer():
             Journal.open(self.run, self.progress).say(Again(line=said.line))
+            score_again(self.run, self._features.get("unsorted"))
         self.run.sync()
         changed = int((found.kinds != answer.assignment.kinds).sum())
         self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
