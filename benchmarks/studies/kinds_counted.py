@@ -127,8 +127,8 @@ def photographs(name: str, draw: int, data: Path | None, runs: Path) -> Cases:
             way, found = mine.learn(kinds, settings, open_cache()).chosen, []
             for number in hidden_draws(known, settings.count.rehearsals, draw):
                 hidden = np.sort(order[:known])[number]
-                transfer = mine.learn_without(kinds, hidden, way, settings, open_cache())
                 out = np.isin(kinds, hidden)
+                transfer = mine.learn_from(np.flatnonzero(~out), kinds, way, settings, open_cache())
                 rows = mine.of(np.flatnonzero(out)).transferred(transfer)
                 found.append(Rehearsal(rows, kinds[out], views.of(heap).transferred(transfer)))
             return found

@@ -35,7 +35,7 @@ def test_frozen_features_are_counted_by_hidden_kinds(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Views, "learn", watched)
     counted = nk.count(known, heap, out=tmp_path / "run", settings=QUICK)
-    assert taught.count(12) == 4  # four transfers, each from two thirds of the kinds
+    assert taught.count(12) >= 4  # four transfers, each from two thirds of the kinds, beside those of other stages
     assert counted["estimator"] == "rehearsed"
     assert len(counted["answers"]) == 4
     assert 6 <= counted["k"] <= 8

@@ -13,6 +13,7 @@ from newkinds.cli.base import (
     Data,
     Device,
     Estimator,
+    Heap,
     Images,
     Kinds,
     Known,
@@ -77,6 +78,7 @@ def discover(
     folder: Out,
     kinds: Kinds = None,
     estimator: Estimator = None,
+    heap: Heap = None,
     method: Method = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
@@ -105,7 +107,7 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    options |= {"network": network, "tune": tune, "seed": seed, "profile": profile}
+    options |= {"network": network, "tune": tune, "seed": seed, "profile": profile, "heap": heap}
     options |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose, "count.estimator": estimator}
     found = nk.discover(
         known,

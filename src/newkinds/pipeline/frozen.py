@@ -53,11 +53,10 @@ class Views:
         }
         return from_tensors(*from_bytes(cache.value("transfer", about, make), "the cache"))
 
-    def learn_without(
-        self, labels: NDArray[np.int64], hidden: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache
+    def learn_from(
+        self, taught: NDArray[np.int64], labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache
     ) -> Transfer:
-        """Return the transfer that known kinds teach without those that are hidden, in the way that all have chosen."""
-        taught = np.flatnonzero(~np.isin(labels, hidden))
+        """Return the transfer that some of the known pictures teach, int64 (n,), in the way that all have chosen."""
         how = settings.with_changes({f"transfer.{key}": value for key, value in only(way).items()})
         return self.of(taught).learn(labels[taught], how, cache)
 
