@@ -166,5 +166,7 @@ def test_a_hostile_file_does_not_run(tmp_path: Path) -> None:
 
 
 def test_unknown_parts(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Valid: labelled, labelled\\+probes, probes, unlabelled"):
+    with pytest.raises(
+        UsageError, match="Valid: gcd-heap, gcd-labelled, labelled, labelled\\+probes, probes, unlabelled"
+    ):
         named("cifar100:probe", data=tmp_path)
