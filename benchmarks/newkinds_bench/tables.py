@@ -359,8 +359,8 @@ GCD = Table(
     about="All / Old / New: ACC in percent of all unsorted pictures, of those of known kinds and of those of new ones, "
     "under one matching of everything. Half of each known kind is labelled, the number of new kinds is given. "
     "Published figures start from another, far larger backbone, which is named in their column: a difference to ours "
-    "is one of backbones first. PIM's published figure on CIFAR-100 is with an estimate of 95 kinds in all. GCD's figure "
-    "on CIFAR-10 is quoted from memory of its paper; the others stand in the methods' repositories.",
+    "is one of backbones first. PIM's published figure on CIFAR-100 is with an estimate of 95 kinds in all. GCD's "
+    "figure on CIFAR-10 is quoted from memory of its paper; the others stand in the methods' repositories.",
     backbone="ViT-B/16, DINO",
 )
 
