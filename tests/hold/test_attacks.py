@@ -539,3 +539,43 @@ def test_the_words_of_libtiff(how: str, tmp_path: Path, capfd: pytest.CaptureFix
     assert skipped.name == "a/broken.tif"
     assert skipped.reason.startswith("broken (")
     assert capfd.readouterr().err == ""
+
+
+# What Python is given
+
+ARGUMENTS = "Arguments that are no paths, names or settings: said so"
+
+
+@pytest.mark.promise(ARGUMENTS)
+@pytest.mark.parametrize("odd", [None, 3, b"x", [], "\0", "\ud800"])
+def test_what_is_no_path(odd: Any, run: Path, tmp_path: Path) -> None:
+    sets = write_embeddings(tmp_path)
+    for call in (
+        lambda: nk.load(odd),
+        lambda: nk.report(odd),
+        lambda: nk.load_network(odd),
+        lambda: nk.journal(odd),
+        lambda: nk.export(run, "csv", odd, progress=QUIET),
+        lambda: nk.discover(*sets, out=odd, progress=QUIET),
+        lambda: nk.load(run).to_csv(odd),
+        lambda: nk.open_images(odd),
+        lambda: nk.predict(run, odd, progress=QUIET),
+    ):
+        with pytest.raises(NewkindsError):
+            call()
+
+
+@pytest.mark.promise(ARGUMENTS)
+@pytest.mark.parametrize("odd", [3, b"x", 1.5])
+def test_what_is_no_name_and_no_settings(odd: Any, run: Path, tmp_path: Path) -> None:
+    sets = write_embeddings(tmp_path)
+    for call in (
+        lambda: nk.discover(*sets, out=tmp_path / "run", settings=odd),
+        lambda: nk.discover(*sets, out=tmp_path / "run", preset=odd),
+        lambda: nk.export(run, odd, tmp_path / "e"),
+        lambda: nk.predict(run, sets[1], among=odd, progress=QUIET),
+        lambda: nk.Progress(odd),
+        lambda: nk.journal(run, say=odd, progress=QUIET),
+    ):
+        with pytest.raises(NewkindsError):
+            call()
