@@ -49,7 +49,7 @@ from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.report.run import report_run
 from newkinds.runs import names
-from newkinds.runs.following import follow, read_answer
+from newkinds.runs.following import follow, pinned_again, read_answer
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
@@ -455,7 +455,12 @@ class Pipeline(KnownStages):
         scored = kept is not None and kept[2] == (self.truth or ())
         if self.truth is not None and not scored:
             score_run(self.run, self.truth, self._features.get("unsorted"))
-        stale = self.run.followed(names.PAGE) != follow(self.run).holds
+        answer = follow(self.run)
+        said = np.zeros(len(self.unsorted), np.bool_) if answer.state is None else answer.state.said
+        if spoken := int((said & ~pinned_again(self.run, len(said))).sum()):
+            what = "a picture" if spoken == 1 else f"{spoken:,} pictures"
+            self.progress.say(f"People have spoken of {what} since they were sorted: --again sorts the others by that.")
+        stale = self.run.followed(names.PAGE) != answer.holds
         if page and (not self.run.has(names.PAGE) or stale or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
 
