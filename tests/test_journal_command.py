@@ -24,6 +24,15 @@ from pictures import UNSORTED
 
 QUIET = nk.Progress("silent")
 SETTINGS = {"pretrain": {"epochs": 1}, "discover": {"warmup_epochs": 1, "epochs": 1}}
+OPTIONS: dict[str, Any] = {
+    "kinds": 3,
+    "truth": "folders",
+    "rehearsals": 0,
+    "settings": SETTINGS,
+    "page": False,
+    "cache": False,
+    "progress": QUIET,
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +42,9 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def again(photos: Path, out: Path, page: bool = False, **more: Any) -> nk.Discovery:
+def again(photos: Path, out: Path, **more: Any) -> nk.Discovery:
     """Run the same line, which continues what is there."""
-    return nk.discover(
-        photos / "known",
-        photos / "unsorted",
-        out=out,
-        kinds=3,
-        truth="folders",
-        rehearsals=0,
-        settings=SETTINGS,
-        page=page,
-        cache=False,
-        progress=QUIET,
-        **more,
-    )
+    return nk.discover(photos / "known", photos / "unsorted", out=out, **{**OPTIONS, **more})
 
 
 @pytest.fixture
@@ -436,6 +433,9 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     ]
     nk.journal(run, say=say, progress=QUIET)
     before = nk.load(run)
+    heard = io.StringIO()
+    again(photos, run, progress=nk.Progress("plain", heard))
+    assert "People have spoken of 9 pictures since they were sorted: --again" in " ".join(heard.getvalue().split())
     found = again(photos, run, again=True)
     kinds = dict(zip(found.names, found.kinds.tolist(), strict=True))
     assert {kinds[name] for name in hinges[:8]} == {"new:3"}

@@ -60,6 +60,7 @@ def discover(
     variant: str | None = None,
     network: str | None = None,
     tune: str | None = None,
+    heap: str | None = None,
     seed: int | None = None,
     rehearsals: int | None = None,
     choose: str | None = None,
@@ -94,6 +95,8 @@ def discover(
         variant: of dtc: "baseline", "pi", "te" or "tep".
         network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
             already.
+        heap: what the unsorted pictures may be of: "new" kinds only, "mixed": known kinds, too; "auto", the default,
+            finds it out.
         tune: which part of f is trained: "none", "last", "all", or by default what suits f.
         seed: what all randomness is derived from; default 0.
         rehearsals: how many times known kinds are hidden and sorted, to say how far to trust the result; default 5.
@@ -125,6 +128,7 @@ def discover(
         "discover.variant": variant,
         "network": network,
         "tune": tune,
+        "heap": heap,
         "seed": seed,
         "profile": profile,
         "rehearse.rehearsals": rehearsals,
@@ -232,7 +236,7 @@ def count(
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
-    return _with_network(pipeline, pipeline.count)
+    return _with_network(pipeline, lambda network: pipeline.count(network, pipeline.heap_of(network)))
 
 
 @explained("rehearse", "rehearse.rehearsals")
@@ -274,8 +278,8 @@ def rehearse(
     if not chosen.rehearse.rehearsals:
         raise UsageError("rehearsals = 0: there is nothing to do.", hint="Ask for 1 or more; 5 are usual.")
     if like is not None:
-        heap = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
-        return _with_network(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
+        pipeline = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
+        return _with_network(pipeline, pipeline.rehearsed)
     file, known = None if weights is None else as_path(weights), opened_once(known, labelled=True)
     chosen, foreign = choose_backbone(chosen, known, file, out=as_path(out), offline=offline, progress=say)
     kept = open_cache(say) if cache else Cache()

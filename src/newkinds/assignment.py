@@ -128,6 +128,10 @@ class Assignment:
         """How many pictures each kind holds, int64 (C,)."""
         return np.bincount(self.labels, minlength=len(self.columns)).astype(np.int64)
 
+    def of_sort(self, sort: Sort) -> NDArray[np.int64]:
+        """Return which columns are of new kinds, of known ones, or of none, int64."""
+        return np.array([n for n, column in enumerate(self.columns) if sort_of(column) == sort], dtype=np.int64)
+
     @property
     def n_kinds(self) -> int:
         """How many kinds hold a picture; there may be columns of kinds that stayed empty."""

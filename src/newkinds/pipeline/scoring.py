@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.clustering import kmeans
-from newkinds.corrections.again import Said
 from newkinds.errors import UsageError
 from newkinds.evaluation.scores import Scores, score_answer, score_clusters
 from newkinds.evaluation.truth import UNKNOWN
 from newkinds.runs import RunFolder, names
-from newkinds.runs.following import OF_MACHINE, follow, known_columns
+from newkinds.runs.following import OF_MACHINE, follow, known_columns, pinned_again
 from newkinds.runs.results import read_scores
 
 
@@ -26,7 +25,7 @@ def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
     """
     answer = follow(run)
     confirmed = np.zeros(len(answer.machine), np.bool_) if answer.state is None else answer.state.confirmed
-    told = Said.from_dict(run.get_json(names.AGAIN)).pinned if run.lists(names.AGAIN) else np.zeros_like(confirmed)
+    told = pinned_again(run, len(confirmed))
     test = confirmed & ~told
     if answer.state is None or not test.any():
         since = " since it was sorted again by what they said" if told.any() else ""

@@ -54,6 +54,13 @@ class CoreSettings(Section):
         "[count].",
         json_schema_extra=EVERYDAY,
     )
+    heap: Literal["auto", "new", "mixed"] = Field(
+        "auto",
+        description='What the unsorted pictures may be of. "new": new kinds only, as in the paper: every picture is '
+        'put into one. "mixed": known kinds, too, whose pictures are named by them. "auto": it is found out whether '
+        "there are pictures of known kinds among them, and said.",
+        json_schema_extra=EVERYDAY,
+    )
     network: str = Field(
         "auto",
         description="The backbone f, which makes features of pictures: one that is trained here or a pretrained one, "
