@@ -52,6 +52,7 @@ from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, rea
 from newkinds.settings import CoreSettings
 from newkinds.training import Checkpoints
 from newkinds.transfer import Transfer, untouched
+from newkinds.unlike import learn as learn_unlike
 
 FEWEST_KINDS = 9  # known, of which a third can be hidden
 REHEARSED = 10_000  # unsorted pictures that rehearsals take, at most
@@ -348,6 +349,11 @@ class Pipeline(KnownStages):
             assert found.features is not None
             known = self._known_under(found.model.network, settings)
             extra = prototypes(self.known, known, found.features, found.assignment.labels, found.model.kinds)
+            if self.frozen:  # otherwise f has seen these pictures, and others would seem unlike them
+                assert self.known.labels is not None
+                kinds = self.known.labels + found.model.kinds, answer.labels
+                unlike = learn_unlike(known, kinds[0], found.features, kinds[1], found.model.kinds, settings.seed)
+                extra |= {} if unlike is None else unlike[0].to_tensors()
             if answer.calibrated:
                 said, own = found.assignment.probability, answer.probability.astype(np.float64)
                 table = carried_over(said, own, answer.labels, found.model.kinds)
