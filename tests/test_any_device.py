@@ -53,6 +53,9 @@ SETTINGS: dict[str, Any] = {
     "kmeans": {"restarts": 2},
     "lpnmf": {"restarts": 1, "max_iterations": 20},
     "pim": {"steps": 5, "restarts": 2},
+    "gcd": {"epochs": 1, "batch_size": 16, "restarts": 2, "projection": (8, 4)},
+    "simgcd": {"epochs": 1, "batch_size": 16, "restarts": 2, "projection": (8, 4)},
+    "nearest_known": {"restarts": 2},
     "count": {"max_kinds": 4, "splits": 2, "restarts": 1},
 }
 
@@ -217,7 +220,7 @@ def test_going_on_from_a_checkpoint(optimiser: str, device: str) -> None:
     check(stage, device)
 
 
-def by_method(name: str, changes: dict[str, Any]) -> Arrays:
+def by_method(name: str, changes: dict[str, Any], novelty: NDArray[np.float32] | None = None) -> Arrays:
     """Return what a method finds, and what its network says of the known pictures."""
     network = f()
     features = extract_features(network, UNSORTED)
@@ -229,6 +232,7 @@ def by_method(name: str, changes: dict[str, Any]) -> Arrays:
         kinds=KINDS,
         features=features,
         accelerator=make_accelerator(),
+        novelty=novelty,
     )
     found = METHODS[name].run(problem)
     answer = {"p": found.assignment.probabilities, "embedding": found.embedding}
@@ -252,6 +256,13 @@ def by_method(name: str, changes: dict[str, Any]) -> Arrays:
 )
 def test_other_methods(name: str, changes: dict[str, Any], device: str) -> None:
     check(partial(by_method, name, changes), device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.takes_known])
+def test_mixed_heaps(name: str, device: str) -> None:
+    novelty = np.linspace(0, 1, len(UNSORTED)).astype(np.float32)
+    check(partial(by_method, name, {}, novelty), device)
 
 
 # A whole run

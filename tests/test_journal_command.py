@@ -24,6 +24,15 @@ from pictures import UNSORTED
 
 QUIET = nk.Progress("silent")
 SETTINGS = {"pretrain": {"epochs": 1}, "discover": {"warmup_epochs": 1, "epochs": 1}}
+OPTIONS: dict[str, Any] = {
+    "kinds": 3,
+    "truth": "folders",
+    "rehearsals": 0,
+    "settings": SETTINGS,
+    "page": False,
+    "cache": False,
+    "progress": QUIET,
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +44,7 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def again(photos: Path, out: Path, **more: Any) -> nk.Discovery:
     """Run the same line, which continues what is there."""
-    return nk.discover(
-        photos / "known",
-        photos / "unsorted",
-        out=out,
-        kinds=3,
-        truth="folders",
-        rehearsals=0,
-        settings=SETTINGS,
-        cache=False,
-        progress=QUIET,
-        **more,
-    )
+    return nk.discover(photos / "known", photos / "unsorted", out=out, **{**OPTIONS, **more})
 
 
 @pytest.fixture
@@ -132,7 +130,24 @@ def test_a_continued_run_keeps_what_was_said(run: Path, photos: Path) -> None:
     assert RunFolder.open(run).is_whole
 
 
-@pytest.mark.parametrize("lost", ["kinds.csv", "assignment.json", "features/probabilities.npy"])
+def test_the_same_line_makes_a_page_anew_that_does_not_follow_yet(run: Path, photos: Path) -> None:
+    again(photos, run, page=True)
+    page = run / "report" / "index.html"
+    before = page.read_bytes()
+    again(photos, run, page=True)
+    nk.journal(run, say={"do": "name", "kind": "new:0", "name": "hinge"}, progress=QUIET)
+    assert page.read_bytes() == before
+    again(photos, run, page=True)
+    made = page.stat().st_mtime_ns
+    assert b"As people corrected it: 1 action" in page.read_bytes()
+    again(photos, run, page=True)
+    assert page.stat().st_mtime_ns == made
+    nk.journal(run, undo=True, progress=QUIET)
+    again(photos, run, page=True)
+    assert page.read_bytes() == before
+
+
+@pytest.mark.parametrize("lost", ["kinds.csv", "features/probabilities.npy"])
 def test_a_damaged_answer_is_made_anew_and_follows_again(run: Path, photos: Path, lost: str) -> None:
     first = next(iter(table(run)))
     nk.journal(run, say={"do": "move", "pictures": [first], "to": "fresh"}, progress=QUIET)
@@ -142,7 +157,7 @@ def test_a_damaged_answer_is_made_anew_and_follows_again(run: Path, photos: Path
         nk.load(run)
     again(photos, run)
     after = files(run)
-    assert {name for name in before if before[name] != after.get(name)} <= {"run.json", "report/index.html"}
+    assert {name for name in before if before[name] != after.get(name)} <= {"run.json"}
     assert after["kinds.csv"] == before["kinds.csv"]
 
 
@@ -418,6 +433,9 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     ]
     nk.journal(run, say=say, progress=QUIET)
     before = nk.load(run)
+    heard = io.StringIO()
+    again(photos, run, progress=nk.Progress("plain", heard))
+    assert "People have spoken of 9 pictures since they were sorted: --again" in " ".join(heard.getvalue().split())
     found = again(photos, run, again=True)
     kinds = dict(zip(found.names, found.kinds.tolist(), strict=True))
     assert {kinds[name] for name in hinges[:8]} == {"new:3"}
@@ -431,6 +449,11 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     ]
     assert told[1] > told[0]  # of pictures that nobody spoke of
     assert table(run) == kinds
+    kept = json.loads((run / "scores.json").read_text())["discovered"]["acc"]
+    assert found.scores is not None
+    assert kept == found.scores.acc
+    assert before.scores is not None
+    assert kept != before.scores.acc
     with pytest.raises(UsageError, match="since it was sorted again by what they said"):
         nk.evaluate(run, "journal", progress=QUIET)  # the machine has learnt the answers
     assert "pictures sorted again by what was said up to line 4" in command(str(run))
@@ -442,7 +465,7 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     (run / "assignment.json").write_bytes(b"damaged")
     again(photos, run)
     now = files(run)
-    assert {name for name in kept if kept[name] != now[name]} <= {"run.json", "report/index.html"}
+    assert {name for name in kept if kept[name] != now[name]} <= {"run.json"}
     (run / "again.json").unlink()
     renewed = again(photos, run)
     assert {renewed.kinds[renewed.names.index(name)] for name in hinges[:8]} == {"new:3"}
@@ -464,7 +487,7 @@ def test_a_crash_while_sorting_again_is_mended_by_the_same_line(
     whole = Path(shutil.copytree(run, run.parent / "whole"))
     again(photos, whole, again=True)
     real = RunFolder.put
-    for name in ("features/probabilities.npy", "assignment.json", "kinds.csv"):
+    for name in ("features/probabilities.npy", "kinds.csv"):
         crashed = Path(shutil.copytree(run, run.parent / name.replace("/", "-")))
 
         def dies(self: RunFolder, output: str, data: bytes, at: str = name) -> None:

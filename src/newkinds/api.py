@@ -13,6 +13,7 @@ from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
+from newkinds.files import as_path
 from newkinds.images import Scan, Source, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.memory import explained
@@ -59,6 +60,7 @@ def discover(
     variant: str | None = None,
     network: str | None = None,
     tune: str | None = None,
+    heap: str | None = None,
     seed: int | None = None,
     rehearsals: int | None = None,
     choose: str | None = None,
@@ -93,6 +95,8 @@ def discover(
         variant: of dtc: "baseline", "pi", "te" or "tep".
         network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
             already.
+        heap: what the unsorted pictures may be of: "new" kinds only, "mixed": known kinds, too; "auto", the default,
+            finds it out.
         tune: which part of f is trained: "none", "last", "all", or by default what suits f.
         seed: what all randomness is derived from; default 0.
         rehearsals: how many times known kinds are hidden and sorted, to say how far to trust the result; default 5.
@@ -124,6 +128,7 @@ def discover(
         "discover.variant": variant,
         "network": network,
         "tune": tune,
+        "heap": heap,
         "seed": seed,
         "profile": profile,
         "rehearse.rehearsals": rehearsals,
@@ -165,10 +170,10 @@ def pretrain(
     given = {"network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known)
     chosen = combine(settings, given, base)
-    file, say = None if weights is None else Path(weights), automatic(progress)
+    file, say = None if weights is None else as_path(weights), automatic(progress)
     foreign = open_pretrained(chosen, file, offline)  # "auto" stays: here a network is to be trained
     images = open_known(known, out, chosen, foreign, data, say)
-    return pretrain_run(images, Path(out), chosen, file, say, device, foreign)
+    return pretrain_run(images, as_path(out), chosen, file, say, device, foreign)
 
 
 @explained("prepare", "pretrain.batch_size")
@@ -195,10 +200,10 @@ def prepare(
     """
     if name not in AUXILIARIES:
         raise unknown_name("auxiliary network", name, AUXILIARIES)
-    chosen, file, say = combine(settings, {}), None if weights is None else Path(weights), automatic(progress)
-    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+    chosen, file, say = combine(settings, {}), None if weights is None else as_path(weights), automatic(progress)
+    chosen, foreign = choose_backbone(chosen, known, file, out=as_path(out), offline=offline, progress=say)
     images = open_known(known, out, chosen, foreign, data, say)
-    return auxiliary_run(images, Path(out), name, chosen, file, say, device, foreign)
+    return auxiliary_run(images, as_path(out), name, chosen, file, say, device, foreign)
 
 
 @explained("count", "count.max_kinds")
@@ -231,7 +236,7 @@ def count(
     chosen = combine(settings, given, base)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, None, weights, data, device, offline, cache, say)
-    return _with_network(pipeline, pipeline.count)
+    return _with_network(pipeline, lambda network: pipeline.count(network, pipeline.heap_of(network)))
 
 
 @explained("rehearse", "rehearse.rehearsals")
@@ -273,14 +278,14 @@ def rehearse(
     if not chosen.rehearse.rehearsals:
         raise UsageError("rehearsals = 0: there is nothing to do.", hint="Ask for 1 or more; 5 are usual.")
     if like is not None:
-        heap = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
-        return _with_network(heap, lambda f: heap.rehearsal(f, heap.kinds(f), anyway=True))
-    file, known = None if weights is None else Path(weights), opened_once(known, labelled=True)
-    chosen, foreign = choose_backbone(chosen, known, file, out=Path(out), offline=offline, progress=say)
+        pipeline = open_pipeline(known, like, out, chosen, None, weights, data, device, offline, cache, say)
+        return _with_network(pipeline, pipeline.rehearsed)
+    file, known = None if weights is None else as_path(weights), opened_once(known, labelled=True)
+    chosen, foreign = choose_backbone(chosen, known, file, out=as_path(out), offline=offline, progress=say)
     kept = open_cache(say) if cache else Cache()
     images = open_known(known, out, chosen, foreign, data, say)
     stages = KnownStages(
-        images, None, Path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
+        images, None, as_path(out), chosen, weights=file, foreign=foreign, device=device, cache=kept, progress=say
     )
     return _with_network(stages, stages.rehearse_alone)
 
@@ -317,7 +322,7 @@ def evaluate(
     Returns:
         The scores of the kinds found, and those of k-means on the features that they started from.
     """
-    with RunFolder.open(Path(run), writing=True) as folder:
+    with RunFolder.open(as_path(run), writing=True) as folder:
         if str(truth) == "journal":
             return score_machine(folder)
         say = automatic(progress)
@@ -335,7 +340,7 @@ def report(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    with RunFolder.open(Path(run), writing=True) as folder:
+    with RunFolder.open(as_path(run), writing=True) as folder:
         say = automatic(progress)
         report_run(folder, unsorted_of(folder, data, say, images), progress=say)
         return folder.path / names.PAGE
@@ -358,8 +363,8 @@ def figures(
         images: as in `evaluate`.
         data, progress: as in `discover`.
     """
-    with RunFolder.open(Path(run), writing=out is None or is_remembered(images)) as folder:
-        where, say = folder.path / names.FIGURES if out is None else Path(out), automatic(progress)
+    with RunFolder.open(as_path(run), writing=out is None or is_remembered(images)) as folder:
+        where, say = folder.path / names.FIGURES if out is None else as_path(out), automatic(progress)
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
@@ -385,7 +390,7 @@ def predict(
         network: the run's, where that is a `module:function`: the run folder alone runs no code.
         data, device, progress: as in `discover`.
     """
-    folder, say = RunFolder.open(Path(run)), automatic(progress)
+    folder, say = RunFolder.open(as_path(run)), automatic(progress)
     return predict_in(folder, images, among=among, none=none, network=network, data=data, device=device, progress=say)
 
 
@@ -396,4 +401,4 @@ def load(run: str | Path, *, network: str | None = None) -> Discovery:
         run: the run folder.
         network: the run's, where `predict` is to be asked of it and it is a `module:function`.
     """
-    return read_discovery(RunFolder.open(Path(run)), network)
+    return read_discovery(RunFolder.open(as_path(run)), network)

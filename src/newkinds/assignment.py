@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
-from newkinds.files import write_atomic
+from newkinds.files import as_path, write_atomic
 
 Sort = Literal["new", "known", "none"]
 NONE = "none"  # the column of pictures that are of none of the kinds
@@ -144,6 +144,10 @@ class Assignment:
         """How many pictures each kind holds, int64 (C,)."""
         return np.bincount(self.labels, minlength=len(self.columns)).astype(np.int64)
 
+    def of_sort(self, sort: Sort) -> NDArray[np.int64]:
+        """Return which columns are of new kinds, of known ones, or of none, int64."""
+        return np.array([n for n, column in enumerate(self.columns) if sort_of(column) == sort], dtype=np.int64)
+
     @property
     def n_kinds(self) -> int:
         """How many kinds hold a picture; there may be columns of kinds that stayed empty."""
@@ -163,7 +167,7 @@ class Assignment:
 
     def to_csv(self, path: str | Path) -> None:
         """Write path, kind, probability and runner-up of each picture, whole or not at all."""
-        write_atomic(Path(path), self.table())
+        write_atomic(as_path(path), self.table())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: path, kind, probability and a column of probabilities for each kind."""

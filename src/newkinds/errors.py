@@ -53,7 +53,7 @@ class UsageError(NewkindsError, ValueError):
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
     """Return the error for a name that is not one of `valid`: it lists them all and suggests the nearest."""
     valid = sorted(valid)
-    close = get_close_matches(name, valid, n=1)
+    close = get_close_matches(str(name), valid, n=1)
     meant = f"Did you mean {close[0]!r}? " if close else ""
     return UsageError(f"Unknown {what} {name!r}.", hint=f"{meant}Valid: {', '.join(valid)}.")
 

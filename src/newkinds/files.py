@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from newkinds.errors import RunError
+from newkinds.errors import RunError, UsageError
 
 TEMPORARY = ".tmp-newkinds-"  # prefix of what is being written
 SEAL = "sha256"  # the key of a JSON file's own hash
@@ -52,6 +52,17 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
             _being_written.discard(being_written)
         with suppress(OSError):  # not every file system can
             os.fsync(folder)
+
+
+def as_path(value: str | os.PathLike[str]) -> Path:
+    """Return a path that the system can take, or raise a UsageError."""
+    try:
+        path = Path(value)
+        if b"\0" in os.fsencode(path):
+            raise ValueError("it has a byte of 0")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{value!r:.100} is no path: {error}.", hint="Give a str or a Path.") from None
+    return path
 
 
 def abandon() -> None:

@@ -16,6 +16,7 @@ from newkinds.corrections.actions import Said
 from newkinds.corrections.imports import as_action, names_as_action, read_pairs
 from newkinds.corrections.names_file import is_names_file
 from newkinds.errors import DataError, RunError, UsageError
+from newkinds.files import as_path
 from newkinds.images.tables import read_table
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder, names
@@ -56,7 +57,7 @@ def journal(
         raise UsageError("One thing at a time: undo, redo, import or mend.", hint="Ask for one, then for the next.")
     if times < 1:
         raise UsageError(f"times = {times} is less than 1.", hint="Say how many actions.")
-    progress, folder = automatic(progress), RunFolder.open(Path(run))
+    progress, folder = automatic(progress), RunFolder.open(as_path(run))
     with _edited(folder, take) as take:
         return _done(folder, say, undo, redo, times, take, confirm, mend, progress, follows=asked > 0)
 
@@ -77,17 +78,19 @@ def _done(
     """Do what was asked for; the arguments are those of `journal`. follows: whether kinds.csv is to follow it."""
     found = Journal.mended(folder) if mend else Journal.open(folder, progress)
     if say is not None:
-        found.say(*map(_action, [say] if isinstance(say, Mapping) else say))
+        found.say(*map(_action, say if isinstance(say, list | tuple) else [say]))
     elif undo:
         found.undo(times)
     elif redo:
         found.redo(times)
     elif take is not None:
-        if is_names_file(Path(take)):
-            action = names_as_action(Path(take), found.state)
+        if is_names_file(as_path(take)):
+            action = names_as_action(as_path(take), found.state)
         else:
-            pairs, looked = read_pairs(Path(take), found.state)
-            action = as_action(pairs, found.state, confirm=confirm or looked, note=f"imported from {Path(take).name}")
+            pairs, looked = read_pairs(as_path(take), found.state)
+            action = as_action(
+                pairs, found.state, confirm=confirm or looked, note=f"imported from {as_path(take).name}"
+            )
         if action is None:
             progress.say(f"{take} says nothing new.")
         else:
@@ -118,6 +121,10 @@ def _edited(folder: RunFolder, take: str | Path | None) -> Iterator[str | Path |
 
 
 def _action(values: Mapping[str, Any]) -> Said:
+    if not isinstance(values, Mapping):
+        raise UsageError(
+            f"{values!r:.60} is no action.", hint='Say {"do": "name", "kind": "new:0", "name": "star"}, say.'
+        )
     return parse_action(dict(values))
 
 

@@ -15,10 +15,11 @@ rehearsals. The probabilities follow that share.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Novelty:
     probability: that each picture is of a new kind, float32 (N,). known: the share of pictures that are probably of
     known kinds; low, high: a range that is meant to hold the true one four times in five. pure: the largest share that
     heaps of hidden kinds alone seemed to have, and spoilt: the largest share of new pictures that heaps of known kinds
-    alone seemed to have. draws: how many rehearsals taught it.
+    alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught.
     """
 
     probability: NDArray[np.float32]
@@ -58,6 +59,7 @@ class Novelty:
     pure: float
     spoilt: float
     draws: int
+    scale: Scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +162,14 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
     wide = COVERED * float(np.sqrt(np.mean(np.square([*errors, USUAL_ERROR]))))
     known = scale.known(seen)
     return Novelty(
-        shifted(scale.regression(seen), 1 - known).astype(np.float32),
+        scale(seen).astype(np.float32),
         known,
         max(0.0, known - wide),
         min(1.0, known + wide),
         max((other.known(one.new_alone) for other, one in pairs), default=0.0),
         max((1 - other.known(one.known_alone) for other, one in pairs), default=0.0),
         len(rehearsed),
+        scale,
     )
 
 
@@ -177,6 +180,19 @@ class Scale:
     regression: Regression
     of_known: float
     of_new: float
+
+    def __call__(self, seen: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how probably each picture with these signals (N, 5) is new, if they are all of a heap."""
+        return shifted(self.regression(seen), 1 - self.known(seen))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers by name."""
+        return {"regression": self.regression.to_dict(), "of_known": self.of_known, "of_new": self.of_new}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Scale:
+        """Take back what `to_dict` gave."""
+        return cls(Regression.from_dict(values["regression"]), values["of_known"], values["of_new"])
 
     def known(self, seen: NDArray[np.float64]) -> float:
         """Return the share of known pictures among those with these signals (N, 5).
@@ -230,4 +246,4 @@ def shifted(probability: NDArray[np.float64], new: float) -> NDArray[np.float64]
 def beginning() -> Scale:
     """Return what was found on other data sets."""
     kept = json.loads(resources.files("newkinds").joinpath("novelty.json").read_text(encoding="utf-8"))
-    return Scale(Regression.from_dict(kept["regression"]), kept["of_known"], kept["of_new"])
+    return Scale.from_dict(kept)

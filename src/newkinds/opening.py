@@ -9,6 +9,7 @@ from typing import Any
 
 from newkinds.cache import Cache, open_cache
 from newkinds.datasets import named
+from newkinds.files import as_path
 from newkinds.images import Source, check_out, check_places, check_shared, open_images, open_pair, opened_once
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
@@ -36,14 +37,14 @@ def open_pipeline(
     auxiliary: Mapping[str, str | Path] | None = None,
 ) -> Pipeline:
     """Open the pictures of a discovery, choose its network and make or continue its run; arguments as in `discover`."""
-    check_out(Path(out), known, unsorted)
-    check_writable(Path(out))  # before minutes of decoding
+    check_out(as_path(out), known, unsorted)
+    check_writable(as_path(out))  # before minutes of decoding
     check_places(known, unsorted)
     kept = open_cache(progress) if cache else Cache()
-    file = None if weights is None else Path(weights)
+    file = None if weights is None else as_path(weights)
     known = opened_once(known, labelled=True)
     if METHODS[settings.method].takes_features(settings):
-        settings, foreign = choose_backbone(settings, known, file, out=Path(out), offline=offline, progress=progress)
+        settings, foreign = choose_backbone(settings, known, file, out=as_path(out), offline=offline, progress=progress)
     else:
         foreign = open_pretrained(settings, file, offline)
     pair = open_sets(known, unsorted, settings, foreign, data, kept, progress)
@@ -54,11 +55,11 @@ def open_pipeline(
         progress.warn(shared)
     return Pipeline(
         *pair,
-        Path(out),
+        as_path(out),
         settings,
         weights=file,
         foreign=foreign,
-        auxiliary={name: Path(file) for name, file in (auxiliary or {}).items()},
+        auxiliary={name: as_path(file) for name, file in (auxiliary or {}).items()},
         truth=truth,
         device=device,
         cache=kept,
@@ -94,8 +95,8 @@ def open_known(
     say: Progress,
 ) -> ImageSet:
     """Open known pictures where there are no unsorted ones."""
-    check_out(Path(out), source)
-    check_writable(Path(out))
+    check_out(as_path(out), source)
+    check_writable(as_path(out))
     shape = _shape(settings, foreign, say)
     images = open_images(named(source, labelled=True, data=data, **shape) or source, labelled=True, **shape)
     say.say(f"{_summary(images)} of {len(images.classes)} kinds")

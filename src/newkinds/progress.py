@@ -20,6 +20,13 @@ PLAIN_SECONDS = 10.0  # between two plain lines about the same task
 NOTEBOOK_SECONDS = 0.5  # between two updates of a line in a notebook: each is a message to the browser
 
 
+class _Console(Console):
+    """A console that nobody need listen to: rich ends the process where a pipe is closed."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on."""
+
+
 class Step:
     """One task in progress; `advance` it as work gets done."""
 
@@ -70,7 +77,7 @@ class Progress:
             mode = _suited(stream)
         # Without a stream, each line goes to the current sys.stderr: QUIET outlives replacements of it.
         # Notebooks show standard error as if something had failed.
-        self._console = Console(
+        self._console = _Console(
             file=stream,
             stderr=mode != "notebook",
             force_jupyter=False,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from newkinds.datasets import named
 from newkinds.features import extract_features
+from newkinds.files import as_path
 from newkinds.images import Source, open_images
 from newkinds.networks import Network
 from newkinds.networks.files import read_network
@@ -75,6 +76,6 @@ def load_network(path: str | Path, *, network: str | None = None) -> TrainedNetw
     path: a network.safetensors, or a run folder, for f as it was before discovery. network: its name, which has to be
     given if it is a `module:function`: a file alone runs no code.
     """
-    file = Path(path)
+    file = as_path(path)
     file = file / names.NETWORK if file.is_dir() else file
     return TrainedNetwork(file, *read_network(file, network))

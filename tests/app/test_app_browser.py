@@ -273,3 +273,180 @@ def test_when_the_server_goes_the_page_says_so_and_says_nothing_is_saved(screen:
     screen.press("x")
     screen.until("return document.getElementById('alarm').textContent.includes('does not answer')")
     assert "Saved" not in screen.text("#status")
+
+
+# The queue, suggestions, the map
+
+
+def test_the_queue_asks_and_its_answers_are_saved(screen: Screen, state: Callable[[], State]) -> None:
+    screen.go("#/next")
+    screen.until("return document.querySelectorAll('.tile').length > 5")
+    shown = screen.tiles()
+    (kind,) = kinds(state(), shown)
+    screen.click_tile(shown[0])
+    screen.click("All but the 1 picked", ".answers")
+    screen.version(1)
+    found = state()
+    assert found.status == {kind: "accepted"}
+    assert not found.confirmed[shown[0]]
+    assert found.confirmed[shown[1]]
+    screen.until("return !document.querySelector(`.tile[data-row='${arguments[0]}']`)", shown[1])
+    other = kinds(state(), screen.tiles())
+    assert other != {kind}
+    screen.click("Not a kind", ".answers")
+    screen.version(2)
+    screen.click("Later", ".answers")
+    screen.click("Undo")
+    screen.version(3)
+    assert state().status == {kind: "accepted"}
+
+
+def test_the_queue_grows_accepted_kinds_until_nothing_is_left(screen: Screen, state: Callable[[], State]) -> None:
+    screen.go("#/next")
+    asked = set()
+    for lines in range(1, 60):
+        screen.until("return document.querySelector('.answers button') || /left to ask/.test(document.body.innerText)")
+        if not screen.run("return document.querySelectorAll('.answers button').length"):
+            break
+        asked.add(screen.text(".question h2"))
+        truth = [int(name[:2]) for name in names(state(), screen.tiles())]
+        most = max(set(truth), key=truth.count)
+        for row, true in zip(screen.tiles(), truth, strict=True):
+            if true != most:
+                screen.run("document.querySelector(`.tile[data-row='${arguments[0]}']`).click()", row)
+        screen.run("document.querySelector('.answers .main').click()")
+        screen.until("return import('/static/store.js').then((m) => m.store.version >= arguments[0])", lines)
+        screen.until("return !document.querySelector('.tile[aria-selected=true]')")
+        if state().confirmed.mean() > 0.93:
+            break
+    assert any("too?" in question for question in asked)
+    found = state()
+    pairs = {(found.kind_of(name), name[:2]) for name, sure in zip(found.names, found.confirmed, strict=True) if sure}
+    assert found.confirmed.mean() > 0.9
+    assert len(pairs) == 6
+
+
+def test_find_more_like_a_kind_takes_all_but_the_picked(screen: Screen, state: Callable[[], State]) -> None:
+    screen.open("new:1")
+    rows = screen.tiles()[:10]
+    for row in rows:
+        screen.click_tile(row)
+    screen.press("c")
+    screen.version(1)
+    screen.click("Find more like it", "main")
+    screen.until("return !!document.querySelector('.growing')")
+    screen.until("return !document.querySelector(`.tile[data-row='${arguments[0]}']`)", rows[0])
+    offered = screen.tiles()
+    screen.click_tile(offered[-1])
+    screen.click("Take all but the picked ones", "main")
+    screen.version(2)
+    found = state()
+    assert found.confirmed[offered[:-1]].all()
+    assert not found.confirmed[offered[-1]]
+    assert kinds(found, offered[:-1]) == {"new:1"}
+
+
+def test_suggested_pictures_are_moved_and_merges_are_suggested(screen: Screen, state: Callable[[], State]) -> None:
+    before = state()
+    wrong = sum(before.kind_of(name) != f"new:{int(name[:2])}" for name in before.names)
+    screen.go("#/suggestions")
+    screen.until("return document.querySelectorAll('.elsewhere .tile').length > 10")
+    for row in screen.tiles():
+        guess = screen.text(f".tile[data-row='{row}'] .guess")
+        if guess != f"Kind {int(before.names[row][:2])}":
+            screen.run("document.querySelector(`.tile[data-row='${arguments[0]}']`).click()", row)
+    screen.run(
+        "[...document.querySelectorAll('.elsewhere button')].find((b) => /^Move all/.test(b.textContent)).click()"
+    )
+    screen.version(1)
+    found = state()
+    assert sum(found.kind_of(name) != f"new:{int(name[:2])}" for name in found.names) < wrong / 3
+    screen.open("new:1")
+    screen.click("Split ...", "main")
+    screen.click("Split", "dialog")
+    screen.version(2)
+    screen.go("#/suggestions")
+    screen.click("Merge them", "main")
+    screen.version(3)
+    assert len(state().merged) == 1
+    screen.click("Undo")
+    screen.version(4)
+    assert not state().merged
+
+
+def test_a_loop_on_the_map_splits_off_a_kind(screen: Screen, state: Callable[[], State]) -> None:
+    screen.go("#/map")
+    screen.until("return !!(window.newkindsMap && newkindsMap.size.width)", seconds=60)
+    script = """const map = newkindsMap; const box = map.canvas.getBoundingClientRect();
+        const one = map.toScreen(map.data.kind.findIndex((k) => map.data.kinds[k] === 'new:2'));
+        return [box.left + one[0], box.top + one[1]]"""
+    x, y = screen.run(script)
+    path = [(x - 25, y - 25), (x + 25, y - 25), (x + 25, y + 25), (x - 25, y + 25), (x - 25, y - 20)]
+    for number, (px, py) in enumerate([*path, path[-1]]):
+        kind = "mousePressed" if not number else "mouseReleased" if number == len(path) else "mouseMoved"
+        event = {"type": kind, "x": px, "y": py, "button": "left", "buttons": 1, "clickCount": 1}
+        screen.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+    rows = screen.until("return newkindsMap.picked.size && [...newkindsMap.picked]")
+    before = {row: state().kind[row] for row in rows}
+    screen.press("n")
+    screen.version(1)
+    assert kinds(state(), rows) == {"new:6"}
+    assert not state().confirmed.any()  # a loop is no close look
+    screen.click("Undo")
+    screen.version(2)
+    assert {row: state().kind[row] for row in rows} == before
+
+
+# For everybody
+
+
+@pytest.mark.parametrize(("width", "height", "dark"), [(390, 844, True), (1280, 900, False), (2560, 1400, True)])
+def test_nothing_shuts_people_out_on_any_screen(
+    screen: Screen, axe: str, screenshots: Path, width: int, height: int, dark: bool
+) -> None:
+    screen.look(width, height, dark)
+    for view in ("#/", "#/kind/new%3A1", "#/next", "#/suggestions", "#/map"):
+        screen.go(view)
+        screen.until("return !document.querySelector('main > .wait, main:empty')", seconds=60)
+        screen.until("return document.querySelectorAll('.thumb img, canvas').length > 0")
+        if view.startswith("#/kind"):
+            screen.until("const t = document.querySelector('.tile'); if (t) t.click(); return !!t")
+        screen.save(screenshots / f"{view.strip('#/').partition('/')[0] or 'kinds'}-{width}.png")
+        wide = screen.run("return document.documentElement.scrollWidth")
+        assert wide <= width, view
+        screen.run(axe + "; window.axe = axe")
+        violations = screen.driver.execute_async_script(
+            "axe.run(document, {resultTypes: ['violations']}).then((r) => arguments[0](r.violations))"
+        )
+        serious = [
+            (one["id"], [node["html"][:160] for node in one["nodes"][:3]])
+            for one in violations
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert not serious, (view, serious)
+    assert screen.complaints() == []
+
+
+def test_dialogs_take_the_focus_and_give_it_back(screen: Screen) -> None:
+    screen.run("document.getElementById('keys').focus(); document.getElementById('keys').click()")
+    screen.until("return document.activeElement.closest('dialog') !== null")
+    screen.press("Escape")
+    screen.until("return document.activeElement.id === 'keys'")
+
+
+def test_ten_thousand_pictures_are_scrolled_with_few_in_the_page(screen: Screen) -> None:
+    script = """const { Grid } = await import('/static/grid.js'); const done = arguments[0];
+        const grid = new Grid({label: 'many'}); const main = document.getElementById('main');
+        main.className = 'full'; main.replaceChildren(grid.box);
+        grid.set(Array.from({length: 12000}, (_, i) => i % 240));
+        const seen = []; let most = 0;
+        for (let y = 0; y < grid.box.scrollHeight; y += grid.box.scrollHeight / 40) {
+          grid.box.scrollTop = y; await new Promise(requestAnimationFrame); await new Promise(requestAnimationFrame);
+          most = Math.max(most, document.querySelectorAll('.tile').length);
+          seen.push(grid.tiles.size > 0);
+        }
+        done([most, seen.every(Boolean), Number([...grid.tiles.keys()].at(-1))])"""
+    most, always, last = screen.driver.execute_async_script(f"(async () => {{ {script} }}).apply(null, arguments)")
+    assert always
+    assert most < 200
+    assert last > 11_000

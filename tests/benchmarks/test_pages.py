@@ -39,6 +39,14 @@ def test_the_tables_of_studies_match_their_results(name: str, tmp_path: Path, mo
     assert drawn.exists() == (name == "growth")
 
 
+def test_the_table_of_promises_matches_its_results() -> None:
+    reliability: Any = import_module("studies.reliability")
+    lines = reliability.table(reliability.read())
+    assert "\n".join(["<!-- promises -->", *lines, "<!-- /promises -->"]) in reliability.PAGE.read_text()
+    for file in re.findall(r"\]\(\.\./(tests/[^)]+)\)", "\n".join(lines)):
+        assert (HOUSE.parent / file).is_file()
+
+
 def test_the_house_says_how_each_table_and_study_is_made() -> None:
     page = (HOUSE / "README.md").read_text()
     for table in TABLES:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from newkinds.assignment import Assignment
 from newkinds.corrections import History, Merge, Move, Reject, State
 from newkinds.corrections.again import Said, renumbered, sorted_anew, what_was_said
+from newkinds.errors import DataError
 
 
 def clouds(kinds: int = 4, each: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -102,6 +103,13 @@ def test_a_kind_of_other_pictures_gets_a_number_that_none_had() -> None:
     before = ["new:0"] * 10 + ["none"] * 10
     again = renumbered(sure(np.repeat([0, 1], 10), ("new:0", "new:1")), before, 4)
     assert again.columns == ("new:0", "new:4")
+
+
+def test_what_was_said_of_other_pictures_is_refused() -> None:
+    machine = sure(np.zeros(3, dtype=np.int64), ("new:0", "new:1"))
+    said = Said(machine.columns, machine.labels, np.ones(3, dtype=np.bool_), 1)
+    with pytest.raises(DataError, match="about 3 pictures, and there are 4"):
+        sorted_anew(("a", "b", "c", "d"), said, np.ones((4, 2)), {})
 
 
 def test_nothing_said_pins_nothing() -> None:

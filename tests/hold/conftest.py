@@ -9,34 +9,25 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Commands
+from tallies import Tally
 
 from newkinds.version import __version__
 
 RESULTS = "NEWKINDS_RELIABILITY"
 ROOT = Path(__file__).parents[2]
-_TALLY = pytest.StashKey["Tally"]()
+_TALLY = pytest.StashKey[Tally]()
 
 
-class Tally:
-    """How many attacks of a campaign ended in which way."""
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
-        self.most: dict[str, float] = {}
-
-    def add(self, outcome: str) -> None:
-        """Count one."""
-        self.outcomes[outcome] += 1
-
-    def at_most(self, what: str, value: float) -> None:
-        """Keep the largest of some values, such as the seconds that an attack took."""
-        self.most[what] = max(value, self.most.get(what, value))
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Commands:
+    """Return every command that writes, over a folder with a finished run in it."""
+    return Commands(tmp_path_factory.mktemp("commands"))
 
 
 @pytest.fixture

@@ -9,13 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 from damage import QUIET, WAYS, contents, discover, harm, killed, outcome
+from tallies import Tally
 
 import newkinds as nk
 from newkinds.errors import NewkindsError
 from newkinds.runs.outputs import stage_of
 from pictures import write_embeddings
 
-FEW, MANY, DRAWS = 6, 50, 8  # damages in a draw, and draws
+PROMISE = "A damaged file of a run is noticed: made anew to the same bytes, or refused"
+FEW, MANY, FINISHED, INTERRUPTED = 6, 25, 20, 12  # damages in a draw, and draws
 
 
 class Finished:
@@ -67,28 +69,29 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(tmp_path_factory.mktemp("finished"))
 
 
-def drawn(finished: Finished, number: int, seed: int, folder: Path) -> dict[str, int]:
-    """Return how many of so many random damages were repaired and refused."""
-    dice, counts = random.Random(seed), {"repaired": 0, "refused": 0}
+def drawn(finished: Finished, number: int, seed: int, folder: Path, tally: Tally) -> None:
+    """Damage a finished run so many times, and count what was repaired and refused."""
+    dice = random.Random(seed)
     for one in range(number):
         path = folder / str(one) / "run"
         path.parent.mkdir()
         name = dice.choice(sorted(finished.files))
-        counts[finished.check(path, name, dice.choice(WAYS), dice)] += 1
+        tally.add(finished.check(path, name, dice.choice(WAYS), dice))
         shutil.rmtree(path.parent)
-    return counts
 
 
-def test_a_few_random_damages(finished: Finished, tmp_path: Path) -> None:
-    counts = drawn(finished, FEW, 0, tmp_path)
-    assert counts["repaired"] >= FEW // 2, counts
+@pytest.mark.promise(PROMISE)
+def test_a_few_random_damages(finished: Finished, tmp_path: Path, tally: Tally) -> None:
+    drawn(finished, FEW, 0, tmp_path, tally)
+    assert tally.outcomes["repaired"] >= FEW // 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, DRAWS + 1))
-def test_many_random_damages(seed: int, finished: Finished, tmp_path: Path) -> None:
-    counts = drawn(finished, MANY, seed, tmp_path)
-    assert counts["repaired"] >= MANY * 3 // 4, counts
+@pytest.mark.promise(PROMISE)
+@pytest.mark.parametrize("seed", range(1, FINISHED + 1))
+def test_many_random_damages(seed: int, finished: Finished, tmp_path: Path, tally: Tally) -> None:
+    drawn(finished, MANY, seed, tmp_path, tally)
+    assert tally.outcomes["repaired"] >= MANY * 3 // 4
 
 
 # Interrupted runs
@@ -104,14 +107,16 @@ def interrupted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) ->
 
 def harmed_on_the_way(
     finished: Finished, interrupted: Path, path: Path, name: str, way: str, dice: random.Random
-) -> None:
-    """Damage a copy of an interrupted run, and assert that it ends as the whole one or is refused."""
+) -> str:
+    """Damage a copy of an interrupted run, and return how that went: it ends as the whole one, or is refused."""
     shutil.copytree(interrupted, path)
     harm(path, name, way, finished.other, dice)
-    if outcome(lambda: discover(finished.sets, path)) is not NewkindsError:
-        after = contents(path)
-        differing = [one for one in finished.files.keys() | after.keys() if finished.files.get(one) != after.get(one)]
-        assert not differing, f"{', '.join(differing)} after {name} was {way}"
+    if outcome(lambda: discover(finished.sets, path)) is NewkindsError:
+        return "refused"
+    after = contents(path)
+    differing = [one for one in finished.files.keys() | after.keys() if finished.files.get(one) != after.get(one)]
+    assert not differing, f"{', '.join(differing)} after {name} was {way}"
+    return "repaired"
 
 
 def test_an_interrupted_run_ends_with_the_same_log(finished: Finished, interrupted: Path, tmp_path: Path) -> None:
@@ -131,15 +136,16 @@ def test_damage_to_what_an_interrupted_run_goes_on_from(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, DRAWS // 2 + 1))
+@pytest.mark.promise(PROMISE)
+@pytest.mark.parametrize("seed", range(1, INTERRUPTED + 1))
 def test_many_random_damages_to_an_interrupted_run(
-    seed: int, finished: Finished, interrupted: Path, tmp_path: Path
+    seed: int, finished: Finished, interrupted: Path, tmp_path: Path, tally: Tally
 ) -> None:
     dice, files = random.Random(seed), sorted(contents(interrupted))
     for one in range(MANY):
         path = tmp_path / str(one) / "run"
         path.parent.mkdir()
-        harmed_on_the_way(finished, interrupted, path, dice.choice(files), dice.choice(WAYS), dice)
+        tally.add(harmed_on_the_way(finished, interrupted, path, dice.choice(files), dice.choice(WAYS), dice))
         shutil.rmtree(path.parent)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -15,8 +18,8 @@ from types import FrameType
 
 import pytest
 from readers import House, Reader
+from tallies import Tally
 
-from conftest import Tally
 from newkinds.errors import NewkindsError
 from newkinds.files import digest
 from newkinds.memory import PeakMemory
@@ -125,3 +128,17 @@ def test_many_mutated_files(seed: int, house: House, tmp_path: Path, tally: Tall
     dice = random.Random(-seed)
     dice.shuffle(readers)
     campaign(readers, MANY, seed, tmp_path, tally)
+
+
+@pytest.mark.slow
+@pytest.mark.promise(PROMISE)
+@pytest.mark.parametrize(
+    "reader", ["names.json", "list.csv", "arrays.npz", "settings file", "weights", "journal.jsonl"]
+)
+def test_guided_by_coverage(reader: str, tmp_path: Path, tally: Tally) -> None:
+    pytest.importorskip("atheris")
+    line = [sys.executable, str(CORPUS.parent / "guided.py"), reader, "20", str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    tried = re.findall(r"Done (\d+) runs", done.stderr)
+    tally.outcomes["read or refused, guided by coverage"] += int(tried[-1])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from blobs import KNOWN, NEW, heap, rightly_named
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs
 
@@ -17,7 +18,7 @@ from newkinds.errors import NumericsError, UsageError
 from newkinds.features import apply
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Problem
-from newkinds.methods.pim import CosineHead, pim, pim_loss
+from newkinds.methods.pim import CosineHead, mixed_pim_loss, pim, pim_loss
 from newkinds.methods.registry import HEADS, METHODS
 from newkinds.networks import build_network
 from newkinds.networks.files import model_from_bytes, model_to_bytes
@@ -112,3 +113,24 @@ def test_too_many_kinds() -> None:
 
 def test_it_is_registered() -> None:
     assert METHODS["pim"].run is pim
+
+
+# Mixed heaps
+
+
+def test_the_mixed_loss_by_hand() -> None:
+    # An unsorted picture that knows nothing, and a labelled one that is 3/4 sure of its kind.
+    log_p = torch.tensor([[0.5, 0.5], [0.75, 0.25]]).log()
+    of_mean = -(0.625 * math.log(0.625) + 0.375 * math.log(0.375))
+    found = mixed_pim_loss(log_p, torch.tensor([0]), 0.3)
+    assert found.item() == pytest.approx(0.3 * math.log(2) - of_mean - math.log(0.75))
+
+
+def test_known_and_new_kinds_of_a_mixed_heap_are_found() -> None:
+    given, columns = heap("pim", {"pim": {"steps": 60}})
+    found = pim(given)
+    assert found.assignment.columns == given.columns
+    assert len(given.columns) == NEW + KNOWN
+    assert rightly_named(found.assignment.labels, columns) == 1.0
+    assert found.model is not None
+    assert (apply(found.model, given.known).argmax(axis=1) == NEW + given.known.labels).all()

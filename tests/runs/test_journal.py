@@ -7,13 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from newkinds.assignment import Assignment
 from newkinds.corrections import Accept, Batch, CorrectionError, Merge, Move, Name, Redo, State
@@ -69,6 +73,32 @@ def test_two_windows_see_each_other(tmp_path: Path) -> None:
     with pytest.raises(CorrectionError, match="Line 1 is not the next"):
         two.say(Redo(line=1))
     assert two.redo()[0].said == Redo(line=2)
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_whatever_two_windows_say_both_see_the_same(data: st.DataObject) -> None:
+    machine = answer()
+    with tempfile.TemporaryDirectory() as folder:
+        windows = [opened(Path(folder)), opened(Path(folder))]
+        for _ in range(data.draw(st.integers(1, 10))):
+            window = windows[data.draw(st.integers(0, 1))]
+            pictures = tuple(data.draw(st.lists(st.sampled_from(machine.names), min_size=1, max_size=4, unique=True)))
+            kind = f"new:{data.draw(st.integers(1, KINDS + 1))}"
+            what = data.draw(st.sampled_from(("move", "fresh", "merge", "undo", "redo", "look")))
+            with suppress(CorrectionError):  # what cannot be done changes nothing
+                if what in ("move", "fresh"):
+                    window.say(Move(pictures=pictures, to=kind if what == "move" else "fresh"))
+                elif what == "merge":
+                    window.say(Merge(kinds=("new:0", kind)))
+                else:
+                    {"undo": window.undo, "redo": window.redo, "look": window.refresh}[what]()
+        for window in windows:
+            window.refresh()
+        again = opened(Path(folder))
+        assert windows[0].state == windows[1].state == again.state
+        assert [done.line for done in windows[0].history.done] == [done.line for done in again.history.done]
+        assert windows[0].history.next_number == windows[1].history.next_number == again.history.next_number
 
 
 def test_one_who_has_not_seen_the_last_line_can_be_told(tmp_path: Path) -> None:

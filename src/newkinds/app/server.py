@@ -192,19 +192,22 @@ def grow(bench: Workbench, given: Any) -> Any:
 def suggest(bench: Workbench, given: Any) -> Any:
     """Return pictures that look like those of another kind, kinds that look like one, and repeated pictures."""
     now, near = bench.now(), bench.near(WAIT)
+    nothing = {"rows": [], "flags": [], "guess": [], "sure": 0}
     if near is None:
-        return {"version": now.version, "ready": False, "moves": [], "merges": [], "repeated": []}
+        return {"version": now.version, "ready": False, "moves": nothing, "merges": [], "repeated": []}
     kinds = now.for_suggestions
-    moves, merges = suggestions.elsewhere(near, kinds, bench.asked(now).refused), suggestions.alike(near, kinds)
+    moves = suggestions.elsewhere(near, bench.points, now.looks.centres, kinds, bench.asked(now).refused)
+    merges = suggestions.alike(near, kinds)
     again = suggestions.repeated(near, bench.points, kinds)
     sizes = np.bincount(now.kind, minlength=len(now.kinds)).tolist()
     return {
         "version": now.version,
         "ready": True,
-        "moves": [
-            {"from": now.kinds[m.source], "to": now.kinds[m.target], "said": m.said, **_tiles(bench, now, m.rows)}
-            for m in moves
-        ],
+        "moves": {
+            **_tiles(bench, now, moves.rows),
+            "guess": [now.kinds[one] for one in moves.targets.tolist()],
+            "sure": int((moves.gain > 0).sum()),
+        },
         "merges": [
             {
                 "kinds": [now.kinds[m.first], now.kinds[m.second]],

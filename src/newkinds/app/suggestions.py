@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.app.points import SURE, Points
+from newkinds.memory import row_blocks
 
 NEAREST = 10  # neighbours of each picture
 CLOSE = 5  # of them, those that say whether kinds should merge
-MORE = 0.5  # share of a picture's neighbours that must be of another kind before it is asked for
+LOOKS = 0.5  # how much likeness to a kind's centre counts beside the neighbours
 MERGE = 0.25  # share of two kinds' pictures that must have the other kind among their nearest
 EQUAL = 0.985  # how alike two pictures are that count as the same one
 MOST = 40  # suggestions of each sort
-PAGE = 60  # pictures of one
+PAGE = 60  # pictures that are offered at a time
 Rows = NDArray[np.int64]
 
 
@@ -45,12 +46,15 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """Pictures of one kind that look like those of another, the likeliest first; said: how many say so."""
+    """Undecided pictures that may be of another kind than the one that they are in, by that kind, likeliest first.
 
-    source: int
-    target: int
+    targets: the index of the kind that each is likely of, int64 (n,). gain: by how much more its neighbours speak for
+    that one than for its own, float32 (n,): below 0, they speak for its own.
+    """
+
     rows: Rows
-    said: int
+    targets: NDArray[np.int64]
+    gain: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -78,30 +82,33 @@ def votes(near: Rows, now: Kinds) -> NDArray[np.float32]:
     return np.asarray(found / np.where(total > 0, total, 1), dtype=np.float32)
 
 
-def elsewhere(near: Rows, now: Kinds, refused: Mapping[int, Collection[int]] | None = None) -> list[Elsewhere]:
-    """Return pictures whose neighbours are of another kind, by the two kinds, the most telling groups first.
+def elsewhere(
+    near: Rows,
+    points: Points,
+    centres: Points,
+    now: Kinds,
+    refused: Mapping[int, Collection[int]] | None = None,
+) -> Elsewhere:
+    """Return a page of the pictures that are likeliest of another kind, by their neighbours and the kinds' centres.
 
-    refused: pictures that are not offered for a kind again, by its index.
+    Pages can be asked for until nothing is left: those that a person moves are decided, and those that he does not are
+    refused. refused: pictures that were passed over for a kind, by its index: they are not offered for it again.
     """
     found = votes(near, now)
-    for kind, some in (refused or {}).items():
-        found[list(some), kind] = 0
+    for block in row_blocks(len(points), now.count):
+        found[block] += LOOKS * (points[block] @ centres.T)
     rows = np.arange(len(found))
-    own = found[rows, now.kind]
-    best = found.argmax(axis=1).astype(np.int32)
-    share = found[rows, best]
-    asked = (best != now.kind) & (share >= MORE) & (share > own) & ~now.confirmed & ~now.closed[best]
-    said = now.confirmed[near[:, 1:]].sum(axis=1) if near.shape[1] > 1 else np.zeros(len(near), np.int64)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for row in np.flatnonzero(asked).tolist():
-        groups.setdefault((int(now.kind[row]), int(best[row])), []).append(row)
-    gain = share - own
-    made = []
-    for (source, target), some in groups.items():
-        order = sorted(some, key=lambda row: (-float(gain[row]), row))[:PAGE]
-        made.append(Elsewhere(source, target, np.array(order, dtype=np.int64), int((said[order] > 0).sum())))
-    made.sort(key=lambda one: (-float(gain[one.rows].sum()) - one.said, one.source, one.target))
-    return made[:MOST]
+    own = found[rows, now.kind].copy()
+    found[rows, now.kind] = -np.inf
+    found[:, now.closed] = -np.inf
+    for kind, some in (refused or {}).items():
+        found[np.fromiter(some, np.int64, len(some)), kind] = -np.inf
+    best = found.argmax(axis=1)
+    gain = np.where(now.confirmed, -np.inf, found[rows, best] - own)
+    page = np.argsort(-gain, kind="stable")[:PAGE]
+    page = page[np.isfinite(gain[page])]
+    page = page[np.lexsort((-gain[page], best[page]))]
+    return Elsewhere(page, best[page], gain[page].astype(np.float32))
 
 
 def alike(near: Rows, now: Kinds) -> list[Alike]:

@@ -110,6 +110,12 @@ Device = Annotated[
     typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Download no weights of networks.")]
+Heap = Annotated[
+    str | None,
+    typer.Option(
+        "--heap", help="What the heap may hold: new kinds, mixed (known ones, too); default: auto, found out."
+    ),
+]
 Tune = Annotated[
     str | None,
     typer.Option(

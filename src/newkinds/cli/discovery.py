@@ -12,6 +12,7 @@ from newkinds.cli.base import (
     Choose,
     Data,
     Device,
+    Heap,
     Images,
     Kinds,
     Known,
@@ -75,6 +76,7 @@ def discover(
     unsorted: Unsorted,
     folder: Out,
     kinds: Kinds = None,
+    heap: Heap = None,
     method: Method = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
     network: Network = None,
@@ -103,7 +105,7 @@ def discover(
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
-    options |= {"network": network, "tune": tune, "seed": seed, "profile": profile}
+    options |= {"network": network, "tune": tune, "seed": seed, "profile": profile, "heap": heap}
     options |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose}
     found = nk.discover(
         known,

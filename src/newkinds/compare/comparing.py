@@ -14,7 +14,7 @@ from newkinds.compare.folder import COST, F, claimed, measured
 from newkinds.compare.table import Comparison, auxiliaries, tabulate, write_table
 from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.truth import read_truth
-from newkinds.files import digest
+from newkinds.files import as_path, digest
 from newkinds.images import Source, check_out, check_places
 from newkinds.memory import explained
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
@@ -68,13 +68,13 @@ def compare(
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     check_places(known, unsorted)
-    check_out(Path(out), known, unsorted)
-    folder, progress = Path(out), automatic(progress)
+    check_out(as_path(out), known, unsorted)
+    folder, progress = as_path(out), automatic(progress)
     chosen = combine(settings, {"kinds": kinds, "profile": profile})
     if not chosen.said("rehearse.rehearsals"):
         chosen = chosen.with_changes({"rehearse.rehearsals": 0})  # the methods are compared with one another
     asked = {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")}
-    asked["weights"] = None if weights is None else digest(read_bytes(Path(weights)))
+    asked["weights"] = None if weights is None else digest(read_bytes(as_path(weights)))
     runs = [f"{name}-{seed}" for seed in range(seeds) for name in methods]
     with claimed(folder, asked, [F, *auxiliaries(methods), *runs], progress) as trusted:
         given = _Given(known, unsorted, truth, data, device, offline)
@@ -115,7 +115,7 @@ def _compared(
     on_features = [name for name in methods if METHODS[name].takes_features(chosen)]
     if on_features or chosen.kinds == "auto":
         begun = [one for one in (first, *(folder / f"{name}-0" for name in on_features)) if one.exists()]
-        file, out = None if weights is None else Path(weights), begun[0] if begun else first
+        file, out = None if weights is None else as_path(weights), begun[0] if begun else first
         chosen, _ = choose_backbone(chosen, given.known, file, out=out, offline=given.offline, progress=progress)
     on_known: dict[str, Any] = {"settings": chosen, "progress": progress, **given.computing}
     if chosen.kinds == "auto":
@@ -169,7 +169,7 @@ def _done(
     begun = [run for run in runs if (folder / f"{run[0]}-{run[1]}" / names.ABOUT).is_file()]
     if not begun:
         return set()
-    file = None if weights is None else Path(weights)
+    file = None if weights is None else as_path(weights)
     foreign = open_pretrained(settings, file, given.offline)
     kept = open_cache(progress)
     known, unsorted = open_sets(given.known, given.unsorted, settings, foreign, given.data, kept, progress)

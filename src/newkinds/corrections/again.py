@@ -14,6 +14,7 @@ from newkinds.assignment import NONE, Assignment, new_kind, sort_of
 from newkinds.clustering.neighbours import directions_float32
 from newkinds.corrections.corrected import corrected
 from newkinds.corrections.state import State
+from newkinds.errors import DataError
 
 WEIGHT = 10.0  # of a picture that a person spoke of, in the mean of its kind; others have 1
 SHARP = 20.0  # what a cosine is multiplied by before it is a score
@@ -57,6 +58,11 @@ def sorted_anew(names: Sequence[str], said: Said, features: NDArray[Any], source
     features: float (N, d), which the sorting began from; their directions count. A picture that a person spoke of stays
     where it was put, and so does one that is none. Probabilities are scores of the cosines to the means.
     """
+    if not len(names) == len(said.labels) == len(features):
+        raise DataError(
+            f"What was said is about {len(said.labels)} pictures, and there are {len(names)}.",
+            hint="Sort them again: newkinds discover ... --again",
+        )
     turned = directions_float32(features).astype(np.float64)
     weights = np.where(said.pinned, WEIGHT, 1.0)
     kinds = len(said.columns)

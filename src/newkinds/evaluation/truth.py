@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
+from newkinds.files import as_path
 from newkinds.images import ImageSet
 from newkinds.images.tables import read_table
 from newkinds.progress import QUIET, Progress
@@ -24,7 +25,7 @@ def read_truth(truth: str | Path, images: ImageSet, progress: Progress = QUIET) 
     progress: is told how many rows of a file name none of the pictures.
     """
     if str(truth) != "folders":
-        return _from_table(Path(truth), images, progress)
+        return _from_table(as_path(truth), images, progress)
     if images.labels is not None:
         return tuple(images.classes[label] for label in images.labels)
     kinds = tuple(name.split("/", 1)[0] if "/" in name else UNKNOWN for name in images.names)

@@ -16,6 +16,7 @@ from newkinds.export.network import onnx_bytes
 from newkinds.export.pictures import Files, find_pictures
 from newkinds.export.place import check_free, placed
 from newkinds.export.tables import csv_bytes, jsonl_bytes
+from newkinds.files import as_path
 from newkinds.images import Source
 from newkinds.memory import explained
 from newkinds.progress import Progress, automatic
@@ -66,13 +67,13 @@ def export(
         raise unknown_name("format", to, FORMATS)
     if link and to not in WITH_PICTURES:
         raise UsageError(f"There is nothing to link in an export to {to!r}.", hint="Leave --link out.")
-    run, out, progress = Path(run), Path(out), automatic(progress)
+    run, out, progress = as_path(run), as_path(out), automatic(progress)
     check_free(out, folder=to in _FOLDERS)
     with RunFolder.open(run, writing=is_remembered(images) and os.access(run, os.W_OK)) as folder:
         answer = read_answer(folder, progress)
         title = run.resolve().name
         given = read_names(
-            None if names is None else Path(names), answer.assignment.columns, answer.called, title, progress
+            None if names is None else as_path(names), answer.assignment.columns, answer.called, title, progress
         )
         found, called = unite_namesakes(answer.assignment, given, progress)
         confirmed = np.zeros(len(found), dtype=np.bool_) if answer.state is None else answer.state.confirmed

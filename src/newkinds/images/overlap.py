@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from newkinds.errors import DataError, NewkindsError, UsageError
+from newkinds.files import as_path
 from newkinds.images.imageset import ImageSet
 from newkinds.images.lists import SHOWN, Listing
 from newkinds.images.scan import is_hidden
@@ -76,7 +77,7 @@ def check_shared(known: ImageSet, unsorted: ImageSet) -> str | None:
 
 def _place_of(source: Source) -> Path | None:
     """Return the file or folder that a source is, None of what is given in memory."""
-    return Path(source) if isinstance(source, str | os.PathLike) else None
+    return as_path(source) if isinstance(source, str | os.PathLike) else None
 
 
 def _check_apart(known: Path, unsorted: Path) -> None:

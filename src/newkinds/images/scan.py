@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from newkinds.errors import DataError, UsageError
+from newkinds.files import as_path
 from newkinds.images.decode import MAX_PIXELS, ImageError, decode, probe
 from newkinds.images.formats import by_ending
 from newkinds.images.imageset import Skipped, printable
@@ -91,7 +92,7 @@ def scan(
     """
     listing = _listing_of(source)
     if listing is None:
-        root = Path(str(source))
+        root = as_path(str(source))
         paths, skipped = _walk(root)
         files = sorted(paths)
     else:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.errors import DataError, UsageError
+from newkinds.files import as_path
 from newkinds.images.arrays import Unfitted, load_array, load_npz, load_pictures, npz_labels, usable_labels
 from newkinds.images.imageset import ImageSet
 from newkinds.images.lists import Listing, list_from_mapping, list_from_paths, list_from_table
@@ -48,7 +49,7 @@ def files_of(source: Source, *, labelled: bool = False) -> Path | Listing | None
     labelled: every picture of a list needs a kind.
     """
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
+        path = as_path(source)
         if is_table(path):
             return list_from_table(path, labelled=labelled)
         return None if _is_npz(path) else path

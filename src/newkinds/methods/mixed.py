@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment, known_kind
 from newkinds.clustering.kmeans import nearest
 from newkinds.clustering.neighbours import directions_float32
+from newkinds.equations import assignment
 from newkinds.features import apply, model_outputs
 from newkinds.methods.base import Method, Problem, Solution
+
+SHARPER = 8  # the power of Eq. 1, which is nearly flat among many kinds
 
 
 def solve(method: Method, problem: Problem) -> Solution:
@@ -44,12 +49,29 @@ def probably_new(novelty: NDArray[np.float32], kinds: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(-novelty, kind="stable")[:enough])
 
 
+def named_by_nearest(problem: Problem, known: NDArray[np.float32]) -> Assignment:
+    """Return an answer of known kinds alone: by the means of their features (L, d), compared by direction.
+
+    Probabilities are Eq. 1's, sharpened: they order kinds and pictures, and are not calibrated.
+    """
+    means = _means(problem, known)
+    turned = directions_float32(problem.features)
+    p = assignment(torch.from_numpy(turned), torch.from_numpy(means), alpha=1.0) ** SHARPER
+    columns = tuple(map(known_kind, problem.known.classes))
+    source = {"method": problem.settings.method, "seed": problem.settings.seed, "nothing_new": True}
+    shares = (p / p.sum(dim=1, keepdim=True)).numpy()
+    return Assignment(problem.unsorted.names, columns, shares.astype(np.float32), source)
+
+
+def _means(problem: Problem, known: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the directions of the means of the known kinds' directions, float32 (L, d)."""
+    turned, labels = directions_float32(known), problem.known.labels
+    means = [turned[labels == kind].mean(axis=0) for kind in range(len(problem.known.classes))]
+    return directions_float32(np.stack(means))
+
+
 def nearest_known(problem: Problem, found: Solution) -> NDArray[np.int64]:
     """Return the known kind whose mean is nearest to each unsorted picture by direction, int64 (N,)."""
-    assert problem.known.labels is not None
     network = problem.network if found.model is None else found.model.network
     unsorted = problem.features if found.model is None else apply(network, problem.unsorted)
-    known = directions_float32(apply(network, problem.known))
-    labels = problem.known.labels
-    means = [known[labels == kind].mean(axis=0) for kind in range(len(problem.known.classes))]
-    return nearest(directions_float32(unsorted), directions_float32(np.stack(means)))
+    return nearest(directions_float32(unsorted), _means(problem, apply(network, problem.known)))

@@ -5,13 +5,17 @@ It minimises
     lambda mean_i H(p_i) - H(mean_i p_i),    p_i = softmax(s W x_i),
 
 where x_i are features of length 1, s is a scale and H the entropy: the negative mutual information of pictures and
-kinds, with a weight on how certain each picture is. The published method knows some kinds and adds their cross-entropy;
-here all pictures are of new kinds, as in the paper's setting. W starts at the centres of k-means.
+kinds, with a weight on how certain each picture is. W starts at the centres of k-means.
+
+In a mixed heap it is the published method: i runs over the unsorted pictures in the first term and over labelled ones,
+too, in the second, the cross-entropy of the labelled ones' kinds is added, and the k-means is semi-supervised. In a
+heap of new kinds alone, labelled pictures are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +29,9 @@ from typing_extensions import Self
 from newkinds.clustering import kmeans
 from newkinds.clustering.neighbours import directions_float32
 from newkinds.errors import NumericsError
+from newkinds.features import apply
 from newkinds.methods.base import Method, Problem, Solution
+from newkinds.methods.semi_supervised import semi_supervised_centres
 from newkinds.networks import Head, Model
 from newkinds.parallel.devices import finish_step, to_device
 from newkinds.parallel.processes import from_writer
@@ -88,12 +94,24 @@ def pim_loss(log_p: Tensor, sureness: float) -> Tensor:
     return torch.xlogy(mean, mean).sum() - sureness * (p * log_p).sum(dim=1).mean()
 
 
+def mixed_pim_loss(log_p: Tensor, labels: Tensor, sureness: float) -> Tensor:
+    """Return the loss of a mixed heap: log p (N + L, C) of unsorted and then of labelled pictures, labels int64 (L,).
+
+    sureness x mean_i H(p_i) over the unsorted ones - H(mean_i p_i) over all + the cross-entropy of the labelled ones.
+    """
+    unsorted, labelled = log_p[: -len(labels)], log_p[-len(labels) :]
+    mean = log_p.exp().mean(dim=0)
+    unsure = -(unsorted.exp() * unsorted).sum(dim=1).mean()
+    return torch.xlogy(mean, mean).sum() + sureness * unsure + F.nll_loss(labelled, labels)
+
+
 def pim(problem: Problem) -> Solution:
-    """Train the classifier on the unsorted pictures' features; f stays as it is."""
+    """Train the classifier on the pictures' features; f stays as it is."""
     problem.check_kinds()
+    known = None if problem.novelty is None else directions_float32(apply(problem.network, problem.known))
     device = problem.network.device
-    head = CosineHead(problem.features.shape[1], problem.kinds, problem.settings.section(Pim).scale).to(device)
-    weight = from_writer(lambda: _trained(problem, head))
+    head = CosineHead(problem.features.shape[1], len(problem.columns), problem.settings.section(Pim).scale).to(device)
+    weight = from_writer(lambda: _trained(problem, head, known))
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(weight))
         embedding = head.embed(to_device(problem.features, device))
@@ -102,18 +120,30 @@ def pim(problem: Problem) -> Solution:
     return Solution(problem.assign(p.cpu().numpy()), embedding.cpu().numpy(), model=model, features=problem.features)
 
 
-def _trained(problem: Problem, head: CosineHead) -> NDArray[np.float32]:
-    """Return W, float32 (K, d), after all steps from the centres of k-means."""
+def _trained(problem: Problem, head: CosineHead, known: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """Return W, float32 (C, d), after all steps from the centres of k-means.
+
+    known: directions of the labelled pictures, (L, d); None in a heap of new kinds alone.
+    """
     chosen = problem.settings.section(Pim)
     turned = directions_float32(problem.features)
-    start = kmeans(turned, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts)
-    x = to_device(turned, head.weight.device)
+    device = head.weight.device
+    loss_of: Callable[[Tensor], Tensor]
+    if known is None:
+        centres = kmeans(turned, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts).centres
+        x, loss_of = to_device(turned, device), partial(pim_loss, sureness=chosen.sureness)
+    else:
+        assert problem.known.labels is not None
+        centres = semi_supervised_centres(problem, turned, known, chosen.restarts)
+        x = to_device(np.concatenate([turned, known]), device)
+        labels = to_device(problem.kinds + problem.known.labels, device)
+        loss_of = partial(mixed_pim_loss, labels=labels, sureness=chosen.sureness)
     with torch.no_grad():
-        head.weight.copy_(torch.from_numpy(start.centres))
+        head.weight.copy_(torch.from_numpy(centres))
     optimiser = torch.optim.Adam(head.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
     with problem.progress.step("Maximising mutual information", chosen.steps) as bar:
         for number in range(chosen.steps):
-            loss = pim_loss(head(x), chosen.sureness)
+            loss = loss_of(head(x))
             if not torch.isfinite(loss):
                 raise NumericsError(
                     f"The loss of step {number} is {loss.item()}.", hint="Lower pim.learning_rate or pim.scale."
@@ -121,7 +151,7 @@ def _trained(problem: Problem, head: CosineHead) -> NDArray[np.float32]:
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            finish_step(x.device)
+            finish_step(device)
             bar.advance()
     return head.weight.detach().cpu().numpy()
 
@@ -132,6 +162,7 @@ METHODS = (
         "mutual information of pictures and kinds on f's features (Chiaroni et al. 2023)",
         pim,
         {"pim": Pim},
+        takes_known=True,
         heads=(CosineHead,),
     ),
 )

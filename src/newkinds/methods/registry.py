@@ -16,6 +16,9 @@ MODULES = (  # of this package; each has METHODS, and the first of all is the de
     "pairwise",
     "centroid_networks",
     "pim",
+    "gcd",
+    "simgcd",
+    "nearest_known",
 )
 
 METHODS: dict[str, Method] = {

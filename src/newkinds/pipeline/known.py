@@ -22,6 +22,7 @@ from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
 from newkinds.pipeline.backbone import pretrained_digest, pretrained_network, told_by
 from newkinds.pipeline.frozen import Views
 from newkinds.pipeline.frozen import in_words as in_words_of_transfer
+from newkinds.pipeline.heap import Heap
 from newkinds.pipeline.known_quality import (
     keep_quality,
     quality_of_features,
@@ -187,9 +188,12 @@ class KnownStages:
             quality = from_writer(lambda: quality_of_features(views, self.known, self.settings, way, self.cache))
         keep_quality(self.run, quality, self.progress)
 
-    def rehearse(self, network: Network, kinds: int, pictures: int) -> Rehearsal:
-        """Return what came of rehearsals for a heap of so many kinds and pictures, made first if they are missing."""
-        stage = self._stage(network)
+    def rehearse(self, network: Network, kinds: int, pictures: int, heap: Heap | None = None) -> Rehearsal:
+        """Return what came of rehearsals for a heap of so many kinds and pictures, made first if they are missing.
+
+        heap: what the heap holds, if that is not new kinds alone; then kinds and pictures are those of new ones.
+        """
+        stage = self._stage(network, heap or Heap())
         found = Rehearsal(why=self._why_none()) if stage is None else rehearse(stage, kinds=kinds, pictures=pictures)
         if not self.run.has(names.REHEARSAL):
             self.run.put_json(names.REHEARSAL, found.to_dict())
@@ -215,7 +219,7 @@ class KnownStages:
             f"{self.settings.count.enough} some could be hidden from it"
         )
 
-    def _stage(self, network: Network) -> Stage | None:
+    def _stage(self, network: Network, heap: Heap) -> Stage | None:
         """Return what rehearsals need; None where there are no known kinds that f has not learnt from."""
         if not self.rehearses:
             return None
@@ -239,6 +243,7 @@ class KnownStages:
             self.accelerator,
             self.cache,
             self.progress,
+            heap,
         )
 
     def _unseen(self) -> ImageSet:

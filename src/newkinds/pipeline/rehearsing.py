@@ -14,19 +14,22 @@ import torch.nn.functional as F
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
+from newkinds.assignment import Assignment, known_kind
 from newkinds.cache import Cache, code_of_package
 from newkinds.clustering import kmeans
 from newkinds.equations import clustering_accuracy, matching
 from newkinds.evaluation.scores import score
-from newkinds.features import as_input
+from newkinds.features import apply, as_input
 from newkinds.files import digest
 from newkinds.images.imageset import ImageSet, group_of, pixel_digest
 from newkinds.memory import row_blocks
 from newkinds.methods.base import Problem
+from newkinds.methods.mixed import solve
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Network, build_network
 from newkinds.parallel.processes import from_writer
 from newkinds.pipeline.frozen import Features, Views, as_embeddings
+from newkinds.pipeline.heap import Heap, novelty_of
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.rehearsal.calibration import Observed
@@ -48,6 +51,7 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, to_bytes
 from newkinds.transfer import only
 
+HALF = 0.5  # of a known kind's pictures that may be held out; and the least share of new ones in a rehearsal
 SIDE = 16  # pixels that pictures are brought to for k-means on them
 PERMUTED = 20  # orders of the kinds found, for the ACC of chance
 
@@ -59,7 +63,7 @@ class Stage:
     known: all known pictures. pictures: those of kinds that f has not learnt from, with labels. rows: their features.
     way: the transfer that the known kinds chose, which is learnt again without those that are hidden; None where
     nothing is transferred, and f goes on learning from the heap. asked: the settings before they were resolved, which
-    tell what the user said.
+    tell what the user said. heap: what the heap holds: where it is mixed, rehearsals are, too.
     """
 
     run: RunFolder
@@ -73,6 +77,7 @@ class Stage:
     accelerator: Accelerator
     cache: Cache
     progress: Progress = QUIET
+    heap: Heap = field(default_factory=Heap)
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -108,6 +113,7 @@ class Stage:
             "candidates": self.candidates,
             "settings": {k: v for k, v in self.settings.model_dump(mode="json").items() if k not in left_out},
             "network": None if self.way is not None else digest(self.run.get(names.NETWORK)),
+            "heap": self.heap.to_dict(),
             "code": [code_of_package(), np.__version__, torch.__version__],
         }
 
@@ -253,33 +259,36 @@ def _kept(stage: Stage, draw: Draw) -> bytes:
 
 def _made(stage: Stage, draw: Draw) -> bytes:
     """Sort the pictures of a rehearsal with each candidate, and return what came of it as a file."""
-    truth, hidden = stage.labels[draw.items], stage.pictures.select(draw.items)
-    asked = len(draw.hidden)
+    items = np.concatenate([draw.items, _held_out(stage, draw)])
+    truth, hidden = stage.labels[items], stage.pictures.select(items)
+    asked, is_new = len(draw.hidden), np.arange(len(items)) < len(draw.items)
     tensors: dict[str, torch.Tensor] = {}
     trials: dict[str, Trial] = {}
     chance = 0.0
     transferred: dict[str, tuple[Features, Features]] = {}  # by the way of transfer
     for number, (name, changes) in enumerate(stage.candidates.items()):
         settings = stage.settings.with_changes(changes)
-        problem = _problem(stage, draw, hidden, settings, asked, transferred)
-        labels = METHODS[settings.method].run(problem).assignment.labels
-        scores = score(labels, truth)
-        assert scores.acc is not None  # all of the truth is known
-        assert scores.nmi_geometric is not None
-        trials[name] = Trial(scores.acc, scores.nmi_geometric)
+        problem = _problem(stage, draw, items, hidden, settings, asked, transferred)
+        found = solve(METHODS[settings.method], problem).assignment
+        labels = found.labels
+        right = is_right(labels, truth) if is_new.all() else is_named_right(found, hidden, is_new)
+        nmi = score(labels, truth).nmi_geometric
+        assert nmi is not None  # all of the truth is known
+        trials[name] = Trial(float(right.mean()), nmi)
         if name == AS_SET:
             chance = _chance(labels, truth, settings.seed)
         tensors |= {
             f"{number}-signals": torch.from_numpy(signals(labels, problem.features, seed=settings.seed)),
-            f"{number}-right": torch.from_numpy(is_right(labels, truth)),
+            f"{number}-right": torch.from_numpy(right),
             f"{number}-pure": torch.from_numpy(is_pure(labels, truth)),
             f"{number}-kinds": torch.from_numpy(labels),
         }
-    pixels = None if hidden.is_embedding else _acc_of_pixels(hidden, truth, asked, stage.settings.seed)
+    new = hidden.select(np.flatnonzero(is_new))
+    pixels = None if hidden.is_embedding else _acc_of_pixels(new, truth[is_new], asked, stage.settings.seed)
     told = Rehearsed(
         hidden=tuple(stage.pictures.classes[kind] for kind in draw.hidden),
         asked=asked,
-        pictures=len(draw.items),
+        pictures=len(items),
         chance=chance,
         pixels=pixels,
         trials=trials,
@@ -287,35 +296,60 @@ def _made(stage: Stage, draw: Draw) -> bytes:
     return to_bytes(tensors, told.to_dict())
 
 
+def _held_out(stage: Stage, draw: Draw) -> NDArray[np.int64]:
+    """Return known pictures that play known ones in the heap of a rehearsal, none unless the heap is mixed.
+
+    As large a share of the rehearsal's heap as they are of the real one, but at most half of each kind's pictures.
+    """
+    if stage.heap.holds != "mixed":
+        return np.zeros(0, dtype=np.int64)
+    others = np.flatnonzero(~np.isin(stage.labels, draw.hidden))
+    wanted = len(draw.items) * stage.heap.known / max(1 - stage.heap.known, HALF)
+    share = min(HALF, wanted / max(1, len(others)))
+    order = generator(stage.settings.seed, "held out of a rehearsal", draw.number).permutation(others)
+    kinds = [order[stage.labels[order] == kind] for kind in np.unique(stage.labels[others])]
+    return np.sort(np.concatenate([one[: int(share * len(one))] for one in kinds]))
+
+
 def _problem(
     stage: Stage,
     draw: Draw,
+    items: NDArray[np.int64],
     hidden: ImageSet,
     settings: CoreSettings,
     kinds: int,
     transferred: dict[str, tuple[Features, Features]],
 ) -> Problem:
-    """Return the hidden pictures as a problem for a method, with f and a transfer that have not seen them.
+    """Return the pictures of a rehearsal's heap as a problem for a method, with f and a transfer that saw none of them.
 
+    items: which of the stage's pictures they are, those of hidden kinds first. hidden: the same as pictures.
     transferred: features of the hidden and of the other pictures, by the way of transfer, added where they are missing.
     """
     names_hidden = {stage.pictures.classes[kind] for kind in draw.hidden}
     others = [number for number, name in enumerate(stage.known.classes) if name not in names_hidden]
     # Without those that are hidden, and numbered without gaps, for methods that take known kinds as anchors.
     known = stage.known.with_classes(others)
-    network, features = stage.network, stage.rows.rows[0][draw.items]
+    out = {stage.pictures.names[item] for item in items[len(draw.items) :]}
+    if out:
+        known = known.select([row for row, name in enumerate(known.names) if name not in out])
+    network, features = stage.network, stage.rows.rows[0][items]
     if stage.way is not None:
-        taught = np.flatnonzero(~np.isin(stage.labels, draw.hidden))
+        taught = np.setdiff1d(np.flatnonzero(~np.isin(stage.labels, draw.hidden)), items)
         way = "none" if settings.transfer.kind == "none" else stage.way
         if way not in transferred:
             how = settings.with_changes({f"transfer.{key}": value for key, value in only(way).items()})
             rest = stage.rows.of(taught)
             transfer = from_writer(lambda: rest.learn(stage.labels[taught], how, Cache()))
-            transferred[way] = stage.rows.of(draw.items).transferred(transfer), rest.transferred(transfer)
+            transferred[way] = stage.rows.of(items).transferred(transfer), rest.transferred(transfer)
         features, rows = transferred[way]
         known, hidden = as_embeddings(known, rows), as_embeddings(hidden, features)
         network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
         settings = settings.with_changes({"tune": "none"})
+    novelty = None
+    if stage.heap.holds == "mixed":
+        assert stage.heap.scale is not None
+        assert known.labels is not None
+        novelty = novelty_of(stage.heap.scale, apply(network, known), known.labels, features)
     return Problem(
         network,
         known,
@@ -325,6 +359,7 @@ def _problem(
         features=features,
         accelerator=stage.accelerator,
         progress=Progress("silent"),  # a warning would be taken for one about the heap
+        novelty=novelty,
     )
 
 
@@ -332,6 +367,22 @@ def is_right(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.
     """Return whether each picture is in the kind that stands for its true one under the best matching, bool (N,)."""
     stands_for = matching(labels, truth)
     right: NDArray[np.bool_] = np.array([stands_for.get(int(label), -1) for label in labels]) == truth
+    return right
+
+
+def is_named_right(found: Assignment, pictures: ImageSet, is_new: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return whether pictures of a mixed heap are right, bool (N,).
+
+    Known ones must have the name of their kind; new ones be in the new kind that stands for theirs.
+    """
+    assert pictures.labels is not None
+    truth = np.array([known_kind(pictures.classes[label]) for label in pictures.labels])
+    right: NDArray[np.bool_] = found.kinds == truth
+    in_new = np.isin(found.labels, found.of_sort("new"))
+    both = is_new & in_new
+    right[is_new] = False
+    if both.any():
+        right[both] = is_right(found.labels[both], pictures.labels[both])
     return right
 
 

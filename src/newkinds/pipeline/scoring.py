@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
 from newkinds.clustering import kmeans
-from newkinds.corrections.again import Said
 from newkinds.errors import UsageError
 from newkinds.evaluation.scores import Scores, score_answer, score_clusters
 from newkinds.evaluation.truth import UNKNOWN
 from newkinds.runs import RunFolder, names
-from newkinds.runs.following import OF_MACHINE, follow, known_columns
+from newkinds.runs.following import OF_MACHINE, follow, known_columns, pinned_again
+from newkinds.runs.results import read_scores
 
 
 def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
@@ -25,7 +25,7 @@ def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
     """
     answer = follow(run)
     confirmed = np.zeros(len(answer.machine), np.bool_) if answer.state is None else answer.state.confirmed
-    told = Said.from_dict(run.get_json(names.AGAIN)).pinned if run.lists(names.AGAIN) else np.zeros_like(confirmed)
+    told = pinned_again(run, len(confirmed))
     test = confirmed & ~told
     if answer.state is None or not test.any():
         since = " since it was sorted again by what they said" if told.any() else ""
@@ -50,6 +50,17 @@ def score_run(run: RunFolder, truth: Sequence[str], features: NDArray[Any] | Non
     """
     answer = follow(run)
     return _score(run, answer.assignment, truth, known_columns(run), len(answer.machine.columns), features)
+
+
+def score_again(run: RunFolder, features: NDArray[Any] | None = None) -> None:
+    """Score a run whose answer is another one now against the truth that it has; that of people is none any more."""
+    kept = read_scores(run)
+    if kept is None:
+        return
+    if run.get_json(names.SCORES).get(OF_MACHINE):
+        run.forget(names.SCORES)
+    else:
+        score_run(run, kept[2], features)
 
 
 def _score(

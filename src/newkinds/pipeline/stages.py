@@ -25,16 +25,19 @@ from newkinds.features import apply
 from newkinds.images import check_unsorted
 from newkinds.images.imageset import ImageSet, group_of
 from newkinds.methods.base import Problem, Snapshot, Solution, Tensors
+from newkinds.methods.mixed import named_by_nearest, solve
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network, build_network, is_foreign
 from newkinds.networks.files import model_to_bytes
 from newkinds.networks.tuning import freeze_but_last
+from newkinds.novelty import Novelty
 from newkinds.parallel.processes import from_writer, is_writer
 from newkinds.pipeline.frozen import as_embeddings, behind
+from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
-from newkinds.pipeline.scoring import score_run
+from newkinds.pipeline.scoring import score_again, score_run
 from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
@@ -46,7 +49,7 @@ from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.report.run import report_run
 from newkinds.runs import names
-from newkinds.runs.following import follow, read_answer
+from newkinds.runs.following import follow, pinned_again, read_answer
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
@@ -97,13 +100,48 @@ class Pipeline(KnownStages):
             progress=progress,
         )
 
-    def kinds(self, network: Network) -> int:
-        """Return the number of kinds: the one asked for, or Algorithm 2's estimate."""
+    def heap_of(self, network: Network) -> Heap:
+        """Return what the heap holds: new kinds alone, as in the paper, or known kinds, too, where that may be."""
+        if self.settings.heap == "new" or (self.settings.heap == "auto" and not self._tells_novelty):
+            return Heap()
+        if not self._tells_novelty:
+            raise UsageError(
+                f"The method {self.settings.method!r} works on pixels, which do not tell known kinds in the heap.",
+                hint="Take another --method, or say --heap new.",
+            )
+        if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
+            found = judged(self._novelty(network), self.settings.heap)
+            if is_writer():
+                assert found.novelty is not None
+                self.run.put_array(names.NOVELTIES, found.novelty)
+                self.run.put_json(names.NOVELTY, found.to_dict())
+            self.run.sync()
+        heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
+        self.progress.say(heap.in_words())
+        return heap
+
+    @property
+    def _tells_novelty(self) -> bool:
+        """Whether there are features of known pictures that tell known kinds in the heap."""
+        return self.method.takes_features(self.settings)
+
+    def _novelty(self, network: Network) -> Novelty:
+        """Return how new the heap's pictures are."""
+        assert self.known.labels is not None
+        if self.transfers:
+            known, heap = (self.views(network, *of) for of in (("known", self.known), ("unsorted", self.unsorted)))
+            return of_frozen(known, self.known.labels, heap, self.transfer(network), self.settings, self.cache)
+        features = self.features(network, "known", self.known)
+        unsorted = self.features(network, "unsorted", self.unsorted)
+        return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings)
+
+    def kinds(self, network: Network, heap: Heap) -> int:
+        """Return the number of new kinds: the one asked for, or Algorithm 2's estimate."""
         if self.settings.kinds != "auto":
             return self.settings.kinds
         if self._kinds_by_method is not None:
             return self._kinds_by_method
-        k: int = self.count(network)["k"]
+        k: int = self.count(network, heap)["k"]
         if k < 2:
             raise DataError(
                 f"The estimate is {k} new kinds: the unsorted pictures look like one kind, or known.",
@@ -111,11 +149,12 @@ class Pipeline(KnownStages):
             )
         return k
 
-    def count(self, network: Network) -> dict[str, Any]:
+    def count(self, network: Network, heap: Heap) -> dict[str, Any]:
         """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
         if not (self.run.has(names.COUNT) and self.run.has(names.COUNT_PLOT)):
-            rehearsals = self._rehearsals(network) if self.settings.count.estimator == "rehearsed" else []
-            counted = None if rehearsals else self._counted(network)
+            rows = heap.rows(len(self.unsorted))
+            rehearsals = self._rehearsals(network, rows) if self.settings.count.estimator == "rehearsed" else []
+            counted = None if rehearsals else self._counted(network, rows)
             if is_writer():
                 self._count(rehearsals, counted)
             self.run.sync()
@@ -125,14 +164,15 @@ class Pipeline(KnownStages):
             self.progress.warn(remark)
         return count
 
-    def _rehearsals(self, network: Network) -> list[CountRehearsal]:
+    def _rehearsals(self, network: Network, rows: NDArray[np.int64]) -> list[CountRehearsal]:
         """Return draws of hidden known kinds beside the heap, under f and transfers that have not seen them.
 
         Where f is not trained here, several thirds of the known kinds; otherwise the probes, each group on its own if
-        `count.probe_groups` says so. None if there are too few kinds.
+        `count.probe_groups` says so. None if there are too few kinds. rows: the pictures of the heap that count.
         """
-        whole = len(self.unsorted)
+        whole = len(rows)
         some = np.sort(generator(self.settings.seed, "heap of the rehearsals").permutation(whole)[:REHEARSED])
+        some = rows[some]
         if self.transfers and self.settings.count.probes == "auto":
             if len(self.known.classes) < FEWEST_KINDS:
                 return []
@@ -150,7 +190,7 @@ class Pipeline(KnownStages):
         if self.probes is self.known:
             return []
         assert self.probes.labels is not None
-        probes, unsorted = self._counted(network)
+        probes, unsorted = self._counted(network, np.arange(len(self.unsorted)))
         groups = np.zeros(len(self.probes), np.int64)
         if self.settings.count.probe_groups == "apart":
             groups = np.array([group_of(name) for name in self.probes.classes])[self.probes.labels]
@@ -159,11 +199,11 @@ class Pipeline(KnownStages):
         found = [CountRehearsal(probes[part], self.probes.labels[part], heap_rows, whole) for part in parts]
         return found if can_rehearse(found) else []
 
-    def _counted(self, network: Network) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the features of probes and unsorted pictures, after a transfer that has not seen the probes."""
+    def _counted(self, network: Network, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the features of probes and of rows of the heap, after a transfer that has not seen the probes."""
         if not self.transfers:
             probes = self.features(network, "probes", self.probes)
-            return probes, self.features(network, "unsorted", self.unsorted)
+            return probes, self.features(network, "unsorted", self.unsorted)[rows]
         assert self.known.labels is not None
         known, unsorted = self.views(network, "known", self.known), self.views(network, "unsorted", self.unsorted)
         is_probe = np.isin(np.array(self.known.classes)[self.known.labels], self.probes.classes)
@@ -171,7 +211,7 @@ class Pipeline(KnownStages):
         labels = self.known.labels[taught]
         transfer = from_writer(lambda: known.of(taught).learn(labels, self.settings, self.cache))
         probes = known.of(np.flatnonzero(is_probe)).transferred(transfer)
-        return probes, unsorted.transferred(transfer)
+        return probes, unsorted.of(rows).transferred(transfer)
 
     def _count(
         self, rehearsals: list[CountRehearsal], counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None
@@ -206,11 +246,11 @@ class Pipeline(KnownStages):
         self.run.put(names.COUNT_PLOT, count_plot(values))
         self.run.put_json(names.COUNT, values)
 
-    def rehearsal(self, network: Network, kinds: int, *, anyway: bool) -> Rehearsal:
+    def rehearsal(self, network: Network, kinds: int, heap: Heap, *, anyway: bool) -> Rehearsal:
         """Return what came of rehearsals; without `anyway`, stop where they say that it is not worth going on."""
         if not self.settings.rehearse.rehearsals:
             return Rehearsal()
-        found = self.rehearse(network, kinds, len(self.unsorted))
+        found = self.rehearse(network, kinds, len(heap.rows(len(self.unsorted), kinds)), heap)
         if not found.hopeless:
             if found.chosen != AS_SET:
                 self.progress.say(choice_in_words(found.tried, found.chosen))
@@ -224,22 +264,30 @@ class Pipeline(KnownStages):
         self.progress.warn(why)
         return found
 
-    def sort(self, network: Network, kinds: int, rehearsal: Rehearsal, *, model: bool = True) -> None:
+    def rehearsed(self, network: Network) -> Rehearsal:
+        """Return what came of rehearsals alone, whatever they say."""
+        heap = self.heap_of(network)
+        if heap.holds == "known":
+            return Rehearsal(why="nothing new was found in the heap")
+        return self.rehearsal(network, self.kinds(network, heap), heap, anyway=True)
+
+    def sort(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal, *, model: bool = True) -> None:
         """Run the method and keep its answer and, if wanted, its model."""
         if self.run.has(names.KINDS):
             return
         checkpoints = self.run.checkpoints()
         settings = self.settings.with_changes(rehearsal.changes[rehearsal.chosen])
         method = METHODS[settings.method]
-        problem = self._problem(network, kinds, settings, checkpoints)
-        found = method.run(problem)
+        problem = self._problem(network, kinds, heap, settings, checkpoints)
+        found = solve(method, problem)
         last = None if found.last is None else np.exp(apply(found.last, problem.unsorted))
         if self.frozen and method.takes_transfer:
             transfer = self._transfer_of(network, settings)
             found = behind(network.with_transfer(transfer.mean, transfer.matrix), found)
-        empty = len(found.assignment.columns) - found.assignment.n_kinds
+        new = found.assignment.of_sort("new")
+        empty = int((found.assignment.sizes[new] == 0).sum())
         if empty:
-            self.progress.warn(f"{empty} of {len(found.assignment.columns)} kinds stayed empty. {method.advice}")
+            self.progress.warn(f"{empty} of {len(new)} kinds stayed empty. {method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
         answer = self._judged(found.assignment, problem.features, rehearsal)
         if model:
@@ -253,7 +301,18 @@ class Pipeline(KnownStages):
         self.run.sync()
         checkpoints.clear()
 
-    def sort_again(self, network: Network, kinds: int, rehearsal: Rehearsal) -> None:
+    def name_known(self, network: Network) -> None:
+        """Keep an answer for a heap in which nothing is new: the nearest known kind of each picture."""
+        if self.run.has(names.KINDS):
+            return
+        problem = self._problem(network, 0, Heap(), self.settings, self.run.checkpoints())
+        known = problem.known_points("features")
+        self.run.put_json(names.KNOWN, list(self.known.classes))
+        self.run.put_array(names.EMBEDDING, problem.features)
+        put_assignment(self.run, named_by_nearest(problem, known))
+        self.run.sync()
+
+    def sort_again(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal) -> None:
         """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""
         answer = read_answer(self.run, self.progress)
         if answer.state is None or not answer.is_corrected:
@@ -263,13 +322,14 @@ class Pipeline(KnownStages):
             )
         said = what_was_said(answer.machine, answer.state, answer.line)
         settings = self.settings.with_changes(rehearsal.changes[rehearsal.chosen])
-        features = self._problem(network, kinds, settings, self.run.checkpoints()).features
+        features = self._problem(network, kinds, heap, settings, self.run.checkpoints()).features
         self.run.put_json(names.AGAIN, said.to_dict())
         self.run.forget(names.KINDS)  # a crash from here on is mended by the same line, which sorts by what was said
         found = self._sorted_by(said, features, rehearsal)
         put_assignment(self.run, found)
         if is_writer():
             Journal.open(self.run, self.progress).say(Again(line=said.line))
+            score_again(self.run, self._features.get("unsorted"))
         self.run.sync()
         changed = int((found.kinds != answer.assignment.kinds).sum())
         self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
@@ -303,7 +363,9 @@ class Pipeline(KnownStages):
         transfer = self.transfer(network)
         return transfer if settings.transfer.kind == self.settings.transfer.kind else untouched(len(transfer.mean))
 
-    def _problem(self, network: Network, kinds: int, settings: CoreSettings, checkpoints: Checkpoints) -> Problem:
+    def _problem(
+        self, network: Network, kinds: int, heap: Heap, settings: CoreSettings, checkpoints: Checkpoints
+    ) -> Problem:
         """Return what the method is to solve: pictures and f, or features where f is frozen.
 
         Where the last blocks of f are trained, the start is that of frozen features.
@@ -334,6 +396,7 @@ class Pipeline(KnownStages):
             progress=self.progress,
             keep=self._keep,
             watch=self._watch,
+            novelty=heap.mixed if heap.holds == "mixed" else None,
         )
 
     def _put_models(
@@ -348,18 +411,24 @@ class Pipeline(KnownStages):
         if found.model is not None:
             assert found.features is not None
             known = self._known_under(found.model.network, settings)
-            extra = prototypes(self.known, known, found.features, found.assignment.labels, found.model.kinds)
+            columns = answer.columns[: found.model.kinds]  # those that its head tells apart
+            new = len(answer.of_sort("new"))
+            is_new = answer.labels < new
+            extra = prototypes(self.known, known, found.features[is_new], answer.labels[is_new], new)
             if self.frozen:  # otherwise f has seen these pictures, and others would seem unlike them
                 assert self.known.labels is not None
-                kinds = self.known.labels + found.model.kinds, answer.labels
-                unlike = learn_unlike(known, kinds[0], found.features, kinds[1], found.model.kinds, settings.seed)
+                by = (known, new + self.known.labels, found.features, answer.labels)
+                unlike = learn_unlike(*by, new, settings.seed)
                 extra |= {} if unlike is None else unlike[0].to_tensors()
             if answer.calibrated:
                 said, own = found.assignment.probability, answer.probability.astype(np.float64)
-                table = carried_over(said, own, answer.labels, found.model.kinds)
+                told = answer.labels < len(columns)
+                table = carried_over(said[told], own[told], answer.labels[told], len(columns))
                 extra["calibration"] = torch.from_numpy(table)
+            if len(columns) > new:
+                words["columns"] = list(columns)
             self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
-            near = find_nearest_known(extra, found.model.kinds, found.features)
+            near = find_nearest_known(extra, new, found.features)
             if near is not None:
                 put_tensors(self.run, names.NEAREST_KNOWN, near.to_tensors())
         if found.last is not None and last is not None:
@@ -392,9 +461,22 @@ class Pipeline(KnownStages):
         scored = kept is not None and kept[2] == (self.truth or ())
         if self.truth is not None and not scored:
             score_run(self.run, self.truth, self._features.get("unsorted"))
-        stale = self.run.followed(names.PAGE) != follow(self.run).holds
+        answer = follow(self.run)
+        said = np.zeros(len(self.unsorted), np.bool_) if answer.state is None else answer.state.said
+        if spoken := int((said & ~pinned_again(self.run, len(said))).sum()):
+            what = "a picture" if spoken == 1 else f"{spoken:,} pictures"
+            self.progress.say(f"People have spoken of {what} since they were sorted: --again sorts the others by that.")
+        stale = self.run.followed(names.PAGE) != answer.holds
         if page and (not self.run.has(names.PAGE) or stale or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)
+
+    def _discover(self, network: Network, heap: Heap, *, model: bool, anyway: bool, again: bool) -> None:
+        """Count, rehearse and sort; arguments as in `result`."""
+        kinds = self.kinds(network, heap)
+        rehearsal = self.rehearsal(network, kinds, heap, anyway=anyway)
+        self.sort(network, kinds, heap, rehearsal, model=model)
+        if again or (self.run.wrote(names.AGAIN) and not self.run.has(names.AGAIN)):  # damaged: the journal has it
+            self.sort_again(network, kinds, heap, rehearsal)
 
     def result(self, *, page: bool = True, model: bool = True, anyway: bool = False, again: bool = False) -> Discovery:
         """Run all stages and return the result.
@@ -406,11 +488,11 @@ class Pipeline(KnownStages):
             network = self.network()
             self.features(network, "unsorted", self.unsorted)
             self.known_quality(network)
-            kinds = self.kinds(network)
-            rehearsal = self.rehearsal(network, kinds, anyway=anyway)
-            self.sort(network, kinds, rehearsal, model=model)
-            if again or (self.run.wrote(names.AGAIN) and not self.run.has(names.AGAIN)):  # damaged: the journal has it
-                self.sort_again(network, kinds, rehearsal)
+            heap = self.heap_of(network)
+            if heap.holds == "known":
+                self.name_known(network)
+            else:
+                self._discover(network, heap, model=model, anyway=anyway, again=again)
             if is_writer():
                 self.score_and_report(page)
             self.run.sync()

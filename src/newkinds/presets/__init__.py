@@ -213,6 +213,11 @@ def combine(
                 hint="Give a dict or a file of those that are to differ from the preset.",
             )
         settings = settings.model_dump(exclude_unset=True)
+    if not isinstance(settings, Mapping | None):
+        raise UsageError(
+            f"settings is of type {type(settings).__name__}; a file, nested values or Settings are needed.",
+            hint='Give {"discover": {"epochs": 20}}, say.',
+        )
     layers = [{} if preset is None else preset.values, *_extended(settings or {})]
     return make_settings(merge(layered(layers, changes.get("discover.variant")), changes))
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment, known_kind
 from newkinds.corrections import State, corrected
+from newkinds.corrections.again import Said
 from newkinds.corrections.corrected import current_column
 from newkinds.evaluation.scores import Scores, score_answer
 from newkinds.progress import QUIET, Progress
@@ -89,6 +90,12 @@ def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
     if run.followed(names.KINDS) != answer.holds:
         run.put_followed(names.KINDS, answer.assignment.table(), answer.holds)
     return answer
+
+
+def pinned_again(run: RunFolder, pictures: int) -> NDArray[np.bool_]:
+    """Return which pictures people had spoken of when the machine sorted them again, bool (N,); none if it has not."""
+    pinned = Said.from_dict(run.get_json(names.AGAIN)).pinned if run.lists(names.AGAIN) else ()
+    return np.asarray(pinned) if len(pinned) == pictures else np.zeros(pictures, dtype=np.bool_)
 
 
 def known_columns(run: RunFolder) -> dict[str, str]:

@@ -143,6 +143,13 @@ FORMS: dict[str, Form] = {
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
     names.ASSIGNMENT: keys({"columns": each(text), "source": keys({}, {"method": text, "calibrated": flag})}),
     names.KNOWN: each(text),
+    names.AGAIN: both(
+        keys({"columns": each(text), "labels": each(whole), "pinned": each(whole), "line": whole}),
+        lambda value: (
+            max(value["labels"], default=0) < len(value["columns"])
+            and max(value["pinned"], default=0) < len(value["labels"])
+        ),
+    ),
     names.COST: keys({"seconds": maybe(number), "megabytes": maybe(number)}),
 }
 

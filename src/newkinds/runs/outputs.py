@@ -31,9 +31,10 @@ STAGES = (
     Stage("transfer", (names.TRANSFER,), ("features",)),
     Stage("known quality", (names.KNOWN_QUALITY,), ("network", "features", "transfer")),
     Stage("auxiliary", ("model/",), ("network",), apart=True),
-    Stage("count", (names.COUNT,), ("features", "transfer")),
+    Stage("novelty", (names.NOVELTY, names.NOVELTIES), ("network", "features", "transfer")),
+    Stage("count", (names.COUNT,), ("features", "transfer", "novelty")),
     Stage("count plot", (names.COUNT_PLOT,), ("count",)),
-    Stage("rehearsals", ("rehearsal/",), ("network", "features", "transfer", "count"), apart=True),
+    Stage("rehearsals", ("rehearsal/",), ("network", "features", "transfer", "novelty", "count"), apart=True),
     Stage("rehearsal", (names.REHEARSAL,), ("rehearsals",)),
     Stage("again", (names.AGAIN,)),
     Stage(
@@ -53,10 +54,10 @@ STAGES = (
             names.KINDS,
             f"{names.SNAPSHOTS}/",
         ),
-        ("network", "features", "transfer", "auxiliary", "count", "rehearsals", "rehearsal", "again"),
+        ("network", "features", "transfer", "auxiliary", "novelty", "count", "rehearsals", "rehearsal", "again"),
     ),
     Stage("scores", (names.SCORES,), ("features", "sort")),
-    Stage("page", (names.PAGE,), ("known quality", "count", "rehearsal", "sort", "scores")),
+    Stage("page", (names.PAGE,), ("known quality", "novelty", "count", "rehearsal", "sort", "scores")),
     Stage("cost", (names.COST,)),
 )
 

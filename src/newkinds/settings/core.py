@@ -62,6 +62,13 @@ class CoreSettings(Section):
         "larger, the more that are of no kind are found. 0 calls nothing that. In the heap, where it is mixed, and in "
         "`predict`, both where f is not trained here.",
     )
+    heap: Literal["auto", "new", "mixed"] = Field(
+        "auto",
+        description='What the unsorted pictures may be of. "new": new kinds only, as in the paper: every picture is '
+        'put into one. "mixed": known kinds, too, whose pictures are named by them. "auto": it is found out whether '
+        "there are pictures of known kinds among them, and said.",
+        json_schema_extra=EVERYDAY,
+    )
     network: str = Field(
         "auto",
         description="The backbone f, which makes features of pictures: one that is trained here or a pretrained one, "

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from newkinds.settings.base import EVERYDAY, Restarts, Section
+from newkinds.settings.base import Restarts, Section
 
 
 class Count(Section):
@@ -24,7 +24,6 @@ class Count(Section):
         ge=1,
         description="The largest number of new kinds that is tried, the paper's K_max. Raise it where there may be "
         "more, lower it to save time; half the number of unsorted pictures is never exceeded.",
-        json_schema_extra=EVERYDAY,
     )
     probes: Literal["auto"] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         "auto",

@@ -14,6 +14,7 @@ class Rehearse(Section):
 
     rehearsals: NotNegative = Field(
         5,
+        le=1000,
         description="How many times known kinds are hidden and sorted. More tell more precisely how well the heap will "
         "be sorted, and take longer. 0: none; then nothing is said about how far to trust the result.",
         json_schema_extra=EVERYDAY,

@@ -1,6 +1,7 @@
 // A grid of any number of pictures, of which only those in sight are in the page.
-import { h } from "./dom.js";
+import { h, swatch } from "./dom.js";
 import { enlarge, named, thumbnail } from "./picture.js";
+import { called } from "./store.js";
 
 const overscan = 2; // lines above and below what is in sight
 let grids = 0;
@@ -10,6 +11,7 @@ export class Grid {
   constructor({ label, changed = () => {}, side = 132, fixed = false }) {
     this.rows = [];
     this.flags = [];
+    this.guesses = [];
     this.selected = new Set();
     this.active = -1;
     this.anchor = -1;
@@ -34,10 +36,12 @@ export class Grid {
   }
 
   // Shows other pictures; those that are selected and still there stay selected.
-  set(rows, flags = []) {
+  // guesses: the kind that is written on each picture, if any.
+  set(rows, flags = [], guesses = []) {
     const before = this.active >= 0 ? this.rows[this.active] : -1;
     this.rows = rows;
     this.flags = flags;
+    this.guesses = guesses;
     const there = new Set(rows);
     for (const row of this.selected) if (!there.has(row)) this.selected.delete(row);
     this.active = rows.indexOf(before);
@@ -114,9 +118,11 @@ export class Grid {
       "aria-setsize": this.rows.length,
       "aria-label": `picture ${index + 1}`,
     }, thumbnail(row));
+    const guess = this.guesses[index];
+    if (guess) tile.append(h("span", { class: "guess" }, swatch(guess), h("bdi", { text: called(guess) })));
     if (index === this.active) tile.classList.add("active");
     named(row, (name) => {
-      tile.setAttribute("aria-label", `${name}${flag & 1 ? ", confirmed" : ""}`);
+      tile.setAttribute("aria-label", `${name}${guess ? `, perhaps ${called(guess)}` : ""}${flag & 1 ? ", confirmed" : ""}`);
       tile.title = name;
     });
     this.tiles.set(index, tile);

@@ -1,50 +1,46 @@
 // What one might want to say next: pictures that look like those of another kind, kinds that look like one, repeated pictures.
 import { say } from "./actions.js";
 import { button, buttons, h, number, plural, swatch } from "./dom.js";
-import { enlarge, named, thumbnail } from "./picture.js";
+import { Grid } from "./grid.js";
+import { enlarge, thumbnail } from "./picture.js";
 import { called, get, kindOf, post, title } from "./store.js";
 
 const passed = new Set(); // what was refused, while the page is open
 
 const link = (kind) => h("a", { href: `#/kind/${encodeURIComponent(kind)}` }, swatch(kind), " ", title(kind));
 
-// Pictures that can be taken out by a click.
-function pickable(rows, out, changed) {
-  return h("ul", { class: "strip picks" }, ...rows.map((row) => {
-    const one = h("button", { type: "button", class: "pick", "aria-pressed": "false", "aria-label": `picture ${row}` }, thumbnail(row));
-    named(row, (name) => {
-      one.setAttribute("aria-label", `Leave out ${name}`);
-      one.title = `${name}\nA click leaves it out; a double click enlarges.`;
-    });
-    one.addEventListener("click", () => {
-      if (!out.delete(row)) out.add(row);
-      one.setAttribute("aria-pressed", String(out.has(row)));
-      changed();
-    });
-    one.addEventListener("dblclick", () => enlarge(row, rows));
-    return h("li", {}, one);
-  }));
-}
-
-function move(one, again) {
-  const out = new Set();
-  const go = button("", async () => {
-    const rows = one.rows.filter((row) => !out.has(row));
-    if (out.size) await post("/api/refuse", { kind: one.to, rows: [...out] });
-    if (rows.length) await say({ do: "move", rows, to: one.to }, `${plural(rows.length, "picture")} moved to ${called(one.to)}`);
+// Pictures with the kind that they are perhaps of. What is not moved is not offered for that kind again.
+function elsewhere(moves, again) {
+  const guess = new Map(moves.rows.map((row, i) => [row, moves.guess[i]]));
+  const foot = h("div", {});
+  const grid = new Grid({ label: "Pictures that are perhaps of another kind", changed: () => draw(), side: 124 });
+  async function go(rows) {
+    const taken = new Set(rows);
+    const groups = new Map();
+    const left = new Map();
+    for (const row of moves.rows) {
+      const to = taken.has(row) ? groups : left;
+      to.set(guess.get(row), [...(to.get(guess.get(row)) || []), row]);
+    }
+    for (const [kind, some] of left) await post("/api/refuse", { kind, rows: some });
+    const actions = [...groups].map(([to, some]) => ({ do: "move", rows: some, to }));
+    if (actions.length) await say(actions.length === 1 ? actions[0] : { do: "batch", actions, note: "" }, `${plural(rows.length, "picture")} moved to where they look best`);
     else again();
-  }, { class: "main" });
-  const label = () => (go.textContent = out.size ? `Move the other ${number(one.rows.length - out.size)}` : one.rows.length === 1 ? "Move it" : `Move all ${number(one.rows.length)}`);
-  label();
-  const no = button("None of them", async () => {
-    await post("/api/refuse", { kind: one.to, rows: one.rows });
-    again();
-  });
-  const why = one.said ? ` ${one.said === one.rows.length ? "" : `${number(one.said)} of them `}lie beside pictures that you have looked at.` : "";
-  return h("li", { class: "panel" },
-    h("h3", {}, plural(one.rows.length, "picture"), " of ", link(one.from), one.rows.length === 1 ? " looks like " : " look like ", link(one.to)),
-    h("p", { class: "quiet", text: `Most of the pictures nearest to ${one.rows.length === 1 ? "it" : "each"} are there.${why} Click on those that are not.` }),
-    pickable(one.rows, out, label), buttons(go, no));
+  }
+  function draw() {
+    const picked = [...grid.selected];
+    const others = grid.rows.filter((row) => !grid.selected.has(row));
+    foot.replaceChildren(buttons(
+      picked.length ? button(`Move only the ${number(picked.length)} picked`, () => go(picked), { class: "main" }) : button(`Move all ${number(others.length)}`, () => go(others), { class: "main" }),
+      picked.length ? button(`Move all but the ${number(picked.length)} picked`, () => go(others), { class: "main" }) : button("Move none of them", () => go([])),
+    ));
+  }
+  grid.set(moves.rows, moves.flags, moves.guess);
+  const sure = moves.sure === moves.rows.length ? "Their nearest pictures are of the kind that is written on them." : `Of ${plural(moves.sure, "picture")}, most of the nearest are of the kind that is written on them; the others are less sure.`;
+  const box = h("div", { class: "panel elsewhere" },
+    h("p", { class: "quiet", text: `${sure} Pick those that are right, or those that are wrong, whichever are fewer; Shift picks all in between. What is not moved is not offered for that kind again.` }),
+    grid.box, foot);
+  return { box, grid };
 }
 
 function merging(one, again) {
@@ -77,6 +73,7 @@ function repeated(one, kinds, again) {
 
 export function show(main) {
   let timer = 0;
+  let open = null;
   async function load() {
     const found = await get("/api/suggest");
     clearTimeout(timer);
@@ -88,9 +85,11 @@ export function show(main) {
     const merges = found.merges.filter((one) => !passed.has(one.kinds.join(" ")));
     const again = found.repeated.filter((one) => !passed.has(one.rows.join(" ")));
     const part = (text, about, items) => (items.length ? [h("h2", { text }), h("p", { class: "about", text: about }), h("ul", { class: "panels" }, ...items)] : []);
+    if (open) open.grid.close();
+    open = found.moves.rows.length ? elsewhere(found.moves, load) : null;
     const all = [
       ...part("Kinds that should perhaps be one", "Merging is undone like everything else.", merges.map((one) => merging(one, load))),
-      ...part("Pictures that should perhaps be elsewhere", "Found from their neighbours, and anew after everything that you say.", found.moves.map((one) => move(one, load))),
+      ...(open ? [h("h2", { text: "Pictures that should perhaps be elsewhere" }), h("p", { class: "about", text: "Found from their neighbours, and anew after everything that you say." }), open.box] : []),
       ...part("Repeated pictures", "Pictures that look the same.", again.map((one) => repeated(one, one.kinds, load))),
     ];
     main.replaceChildren(h("div", { class: "scroll" }, ...(all.length ? all : [h("p", { class: "wait", text: "There is nothing to suggest now. Correct or confirm some pictures, and look again." })])));
@@ -101,6 +100,7 @@ export function show(main) {
     changed: load,
     close() {
       clearTimeout(timer);
+      if (open) open.grid.close();
       main.classList.remove("full");
     },
   };

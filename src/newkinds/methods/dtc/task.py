@@ -82,7 +82,8 @@ class ClusteringTask(Task):
         self.epoch, self.monitor = -1, math.nan  # of the last epoch that ended
         assert isinstance(settings.epochs, int)
         epochs = settings.warmup_epochs + settings.epochs
-        self.snapshots = Snapshots(watch, settings.snapshots, epochs, unsorted, seed)
+        heap = unsorted if held is None else unsorted.select(np.flatnonzero(held < 0))  # which come first
+        self.snapshots = Snapshots(watch, settings.snapshots, epochs, heap, seed)
 
     def parameter_groups(self, optimiser: Optimiser) -> list[dict[str, Any]]:
         """Give f, the bottleneck and the centres separate learning rates."""

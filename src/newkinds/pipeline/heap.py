@@ -1,0 +1,181 @@
+"""What the heap holds: new kinds alone, as in the paper, or pictures of known kinds, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newkinds.cache import Cache
+from newkinds.images.imageset import ImageSet
+from newkinds.methods.mixed import probably_new
+from newkinds.novelty import Draw, Novelty, Scale, judge, signals
+from newkinds.parallel.processes import from_writer
+from newkinds.pipeline.frozen import Features, Views
+from newkinds.pretrain.pretraining import split_held_out
+from newkinds.randomness import generator
+from newkinds.settings import CoreSettings
+from newkinds.transfer import Transfer, only
+
+Holds = Literal["new", "mixed", "known"]
+
+DRAWS = 3  # rehearsals of novelty
+FEWEST_KINDS = 6  # known, of which a third can be hidden and four still teach a transfer
+FEWEST_UNSEEN = 2  # kinds that f has not learnt from
+MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
+HARDLY = 0.02  # a share of new pictures that is taken for chance, or more if heaps of known kinds alone show more
+
+
+@dataclass(frozen=True, eq=False)
+class Heap:
+    """What the heap holds.
+
+    holds: "new" kinds alone, the paper's setting; "mixed": known kinds, too; "known": nothing new. novelty: how
+    probably each picture is of a new kind, float32 (N,), None if that was not asked. known, low, high: the share of
+    pictures of known kinds, and its range. draws: rehearsals behind that. scale: how novelty is told, for rehearsals.
+    """
+
+    holds: Holds = "new"
+    novelty: NDArray[np.float32] | None = None
+    known: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    draws: int = 0
+    scale: Scale | None = None
+
+    def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
+        """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
+        return np.arange(pictures) if self.holds != "mixed" else probably_new(self.mixed, kinds)
+
+    @property
+    def mixed(self) -> NDArray[np.float32]:
+        """The novelty of a mixed heap."""
+        assert self.novelty is not None
+        return self.novelty
+
+    def in_words(self) -> str:
+        """Return what the heap holds, as a sentence."""
+        assert self.novelty is not None
+        n = len(self.novelty)
+        basis = "" if self.draws else ", by what was found on other data sets: too few known kinds to rehearse it"
+        if self.holds == "known":
+            return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
+        if self.holds == "new":
+            return f"No known kinds in the heap, as far as can be seen{basis}."
+        low, high = round(self.low * n), round(self.high * n)
+        return f"About {round(self.known * n):,} of {n:,} pictures are of known kinds ({low:,} to {high:,}){basis}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the numbers of single pictures as plain values."""
+        scale = None if self.scale is None else self.scale.to_dict()
+        return {
+            "holds": self.holds,
+            "known": self.known,
+            "low": self.low,
+            "high": self.high,
+            "draws": self.draws,
+            "scale": scale,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], novelty: NDArray[np.float32]) -> Heap:
+        """Take back what `to_dict` gave."""
+        scale = None if values["scale"] is None else Scale.from_dict(values["scale"])
+        return cls(**{**values, "novelty": novelty, "scale": scale})
+
+
+def holds(found: Novelty, asked: str) -> Holds:
+    """Return what a heap of this novelty holds. asked: "auto", or "mixed" where the user says so.
+
+    Unless the user says so, it is mixed only if the share of known pictures is surely above what heaps of hidden kinds
+    alone seem to have.
+    """
+    if asked == "auto" and found.low <= found.pure:
+        return "new"
+    return "known" if 1 - found.known <= max(HARDLY, found.spoilt) else "mixed"
+
+
+def judged(found: Novelty, asked: str) -> Heap:
+    """Return what the heap holds by its novelty."""
+    sort = holds(found, asked)
+    return Heap(sort, found.probability, found.known, found.low, found.high, found.draws, found.scale)
+
+
+def of_frozen(
+    known: Views, labels: NDArray[np.int64], heap: Views, transfer: Transfer, settings: CoreSettings, cache: Cache
+) -> Novelty:
+    """Return the novelty of a heap under features that are not trained here, after the transfer of the run.
+
+    labels: of the known pictures, int64 (L,). For rehearsals a third of the known kinds is hidden and half of the
+    pictures of the others is held out; the transfer is learnt again from the rest.
+    """
+    kinds = len(np.unique(labels))
+    draws = []
+    how = settings.with_changes({f"transfer.{key}": value for key, value in only(transfer.chosen).items()})
+    for number in range(DRAWS if kinds >= FEWEST_KINDS else 0):
+        random = generator(settings.seed, "rehearsal of novelty", number)
+        hidden = np.isin(labels, random.permutation(kinds)[: kinds // 3])
+        order = random.permutation(len(labels))
+        taught, held_out = _halves(order[~hidden[order]], labels)
+        own = np.unique(labels[taught], return_inverse=True)[1]
+        learnt = from_writer(partial(known.of(taught).learn, own, how, cache))
+        parts = (known.of(rows).transferred(learnt) for rows in (taught, order[hidden[order]], held_out))
+        labelled, new, out = parts
+        draws.append(Draw(labelled, own, new, out))
+    some = _some(len(labels), settings.seed)
+    return judge(known.of(some).transferred(transfer), labels[some], heap.transferred(transfer), draws)
+
+
+def of_trained(
+    known: ImageSet, trained: ImageSet, probes: ImageSet, features: Features, heap: Features, settings: CoreSettings
+) -> Novelty:
+    """Return the novelty of a heap under an f that was trained here on the kinds of `trained`.
+
+    features: of all known pictures, float32 (L, d). Rehearsals hide the probes, which f has not seen, and hold out the
+    pictures that training held out.
+    """
+    assert known.labels is not None
+    place = {name: row for row, name in enumerate(known.names)}
+    draws = []
+    if probes is not known and len(probes.classes) >= FEWEST_UNSEEN:
+        assert trained.labels is not None
+        assert probes.labels is not None
+        kept, out = split_held_out(trained, settings.pretrain.held_out, settings.seed)
+        rows = np.array([place[name] for name in trained.names])
+        unseen = np.array([place[name] for name in probes.names])
+        for number in range(DRAWS):
+            random = generator(settings.seed, "rehearsal of novelty", number)
+            some = random.permutation(kept)[:MOST_LABELLED]
+            own = np.unique(trained.labels[some], return_inverse=True)[1]
+            hidden = random.permutation(len(probes.classes))[: max(FEWEST_UNSEEN, len(probes.classes) // 2)]
+            new = random.permutation(unseen[np.isin(probes.labels, hidden)])
+            draws.append(Draw(features[rows[some]], own, features[new], features[rows[random.permutation(out)]]))
+    some = _some(len(features), settings.seed)
+    return judge(features[some], known.labels[some], heap, draws)
+
+
+def novelty_of(scale: Scale, labelled: Features, labels: NDArray[np.int64], heap: Features) -> NDArray[np.float32]:
+    """Return how probably each picture of a rehearsal's heap is new, float32 (N,), as the run's heap was judged."""
+    return scale(signals(labelled, labels, heap)).astype(np.float32)
+
+
+def _some(pictures: int, seed: int) -> NDArray[np.int64]:
+    """Return which labelled pictures the heap is compared with: all, or so many as are enough."""
+    if pictures <= MOST_LABELLED:
+        return np.arange(pictures)
+    return np.sort(generator(seed, "labelled pictures for novelty").permutation(pictures)[:MOST_LABELLED])
+
+
+def _halves(order: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every second picture of each kind, and the others, in the order given; a single one is in the first."""
+    seen: dict[int, int] = {}
+    first = np.empty(len(order), dtype=bool)
+    for place, row in enumerate(order):
+        kind = int(labels[row])
+        first[place] = seen.setdefault(kind, 0) % 2 == 0
+        seen[kind] += 1
+    return order[first], order[~first]
