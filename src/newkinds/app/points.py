@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from newkinds.memory import row_blocks
 from newkinds.randomness import generator
@@ -66,20 +68,45 @@ def _centred(points: Points, *, centre: bool = True) -> Points:
 class Looks:
     """What kinds look like at one moment.
 
-    centres: the mean direction of each kind's pictures, float32 (C, d), those that a person looked at counting SURE
-    times. own, other: how alike each picture is to its own kind and to the best other one, float32 (N,); next: which
-    that is, int32 (N,), -1 where there is none.
+    points: float32 (N, d). kind: of each picture, int32 (N,). centres: the mean direction of each kind's pictures,
+    float32 (C, d), those that a person looked at counting SURE times. own: how alike each picture is to its own kind,
+    float32 (N,).
     """
 
+    points: Points
+    kind: NDArray[np.int32]
     centres: Points
     own: NDArray[np.float32]
-    other: NDArray[np.float32]
-    next: NDArray[np.int32]
+
+    @property
+    def other(self) -> NDArray[np.float32]:
+        """How alike each picture is to the best other kind, float32 (N,), -1 where there is none."""
+        return self._others[0]
+
+    @property
+    def next(self) -> NDArray[np.int32]:
+        """Which kind that is, int32 (N,), -1 where there is none."""
+        return self._others[1]
 
     @property
     def margin(self) -> NDArray[np.float32]:
         """How much more alike each picture is to its own kind than to any other, float32 (N,)."""
         return self.own - self.other
+
+    @cached_property
+    def _others(self) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        empty = np.bincount(self.kind, minlength=len(self.centres)) == 0
+        other, best = np.empty(len(self.own), np.float32), np.empty(len(self.own), np.int32)
+        for rows in row_blocks(len(self.own), max(len(self.centres), 1)):
+            alike = self.points[rows] @ self.centres.T
+            alike[:, empty] = -np.inf
+            here = np.arange(len(alike))
+            alike[here, self.kind[rows]] = -np.inf
+            best[rows] = alike.argmax(axis=1)
+            other[rows] = alike[here, best[rows]]
+        alone = np.isneginf(other)
+        other[alone], best[alone] = -1, -1
+        return other, best
 
 
 SURE = 4  # how many times a picture counts that a person has looked at
@@ -88,24 +115,9 @@ SURE = 4  # how many times a picture counts that a person has looked at
 def looks(points: Points, kind: NDArray[np.int32], kinds: int, confirmed: NDArray[np.bool_]) -> Looks:
     """Return what kinds look like. kind: of each picture, int32 (N,) below `kinds`; confirmed: bool (N,)."""
     weight = np.where(confirmed, np.float32(SURE), np.float32(1))
-    order = np.argsort(kind, kind="stable")
-    starts = np.searchsorted(kind[order], np.arange(kinds))
-    held = np.diff([*starts, len(kind)]) > 0
-    centres = np.zeros((kinds, points.shape[1]), dtype=np.float32)
-    if held.any():
-        centres[held] = np.add.reduceat((points * weight[:, None])[order], starts[held], axis=0)
-    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-    centres /= np.where(lengths > 0, lengths, 1)
-    own, other = np.empty(len(points), np.float32), np.full(len(points), -1, np.float32)
-    following = np.full(len(points), -1, np.int32)
-    for rows in row_blocks(len(points), max(kinds, 1)):
-        alike = points[rows] @ centres.T
-        alike[:, ~held] = -np.inf
-        here = np.arange(len(alike))
-        own[rows] = alike[here, kind[rows]]
-        alike[here, kind[rows]] = -np.inf
-        best = alike.argmax(axis=1)
-        found = alike[here, best]
-        other[rows] = np.where(np.isfinite(found), found, -1)
-        following[rows] = np.where(np.isfinite(found), best, -1)
-    return Looks(centres, own, other, following)
+    held = csr_matrix((weight, (kind, np.arange(len(kind)))), shape=(kinds, len(kind)))
+    centres = _lengthened(held @ points)
+    own = np.empty(len(points), np.float32)
+    for rows in row_blocks(*points.shape):
+        own[rows] = np.einsum("nd,nd->n", points[rows], centres[kind[rows]])
+    return Looks(points, kind, centres, own)

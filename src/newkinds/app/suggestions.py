@@ -113,10 +113,11 @@ def elsewhere(
 
 def alike(near: Rows, now: Kinds) -> list[Alike]:
     """Return pairs of kinds that are each other's neighbours, of which at most one is known, the likeliest first."""
-    close = near[:, 1 : CLOSE + 1]
-    theirs = now.kind[close].ravel().astype(np.int64)
-    pairs = np.unique(np.stack([np.repeat(np.arange(len(near)), close.shape[1]), theirs]), axis=1)  # once a picture
-    meets = np.bincount(now.kind[pairs[0]].astype(np.int64) * now.count + pairs[1], minlength=now.count**2)
+    theirs = np.sort(now.kind[near[:, 1 : CLOSE + 1]].astype(np.int64), axis=1)
+    is_first = np.ones(theirs.shape, dtype=np.bool_)
+    is_first[:, 1:] = np.diff(theirs, axis=1) != 0  # a kind counts once a picture
+    pairs = (now.kind[:, None].astype(np.int64) * now.count + theirs)[is_first]
+    meets = np.bincount(pairs, minlength=now.count**2)
     sizes = np.bincount(now.kind, minlength=now.count)
     share = meets.reshape(now.count, now.count) / np.maximum(sizes, 1)[:, None]
     found = []

@@ -12,12 +12,12 @@ from newkinds.settings.base import Restarts, Section
 class Count(Section):
     """The number of new kinds: how it is estimated where it is not given (Algorithm 2)."""
 
-    estimator: Literal["rehearsed", "paper", "probes", "labelled"] = Field(
+    estimator: Literal["rehearsed", "paper", "probes", "labelled", "ward"] = Field(
         "probes",
         description='"rehearsed": known kinds are hidden and clustered as the heap is; what gives their number gives '
         'that of the heap, and how far it is off gives the interval. "paper", or "probes": the paper\'s Algorithm 2. '
         '"labelled": the one of generalized category discovery, k-means on everything and the number that sorts all '
-        "known pictures best; it gives no interval.",
+        'known pictures best; "ward": the same over the cuts of one tree of merges. These two give no interval.',
     )
     max_kinds: int = Field(
         100,
