@@ -374,6 +374,7 @@ def predict(
     images: Source,
     *,
     among: str = "all",
+    none: float | None = None,
     network: str | None = None,
     data: str | Path | None = None,
     device: str | None = None,
@@ -385,11 +386,12 @@ def predict(
         run: the run folder.
         images: new pictures, as `unsorted` in `discover`.
         among: "all" kinds, or only the "new" or the "known" ones.
+        none: the share of true members that may be called none of these; 0: nothing is; default: the run's setting.
         network: the run's, where that is a `module:function`: the run folder alone runs no code.
         data, device, progress: as in `discover`.
     """
     folder, say = RunFolder.open(as_path(run)), automatic(progress)
-    return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=say)
+    return predict_in(folder, images, among=among, none=none, network=network, data=data, device=device, progress=say)
 
 
 def load(run: str | Path, *, network: str | None = None) -> Discovery:
