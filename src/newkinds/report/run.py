@@ -80,6 +80,7 @@ def report_data(run: RunFolder, unsorted: ImageSet, answer: Answer | None = None
         damaged=tuple(damaged),
         called=answer.called,
         said=answer.actions,
+        heap=part(lambda: read_json(names.NOVELTY)),
     )
 
 
