@@ -56,6 +56,7 @@ ROOMS = (
     "start.py",
     "rehearsal/",
     "assignment.py",
+    "unlike.py",
     "corrections/",
     "methods/",
     "configure.py",

@@ -352,6 +352,37 @@ def test_the_other_estimator() -> None:
     assert len(found.curve) < 12  # it is searched, not swept
 
 
+def mixed_blobs(known: int, new: int, each: int = 10) -> tuple[Any, Any, Any]:
+    """Return labelled rows of known kinds, their labels, and a heap of as many more of them and of new ones.
+
+    The first two known kinds lie close together, far from the others, so that they are told apart last.
+    """
+    rng = np.random.default_rng(0)
+    centres = np.eye(known + new, 12) * 10
+    centres[1] = centres[0] + 0.5 * np.eye(12)[11]
+    labels = np.repeat(np.arange(known), each)
+    rows = (
+        (centres[kinds] + 0.05 * rng.normal(size=(len(kinds), 12))).astype(np.float32)
+        for kinds in (labels, np.repeat(np.arange(known + new), each))
+    )
+    probes, heap = rows
+    return probes, labels, heap
+
+
+def test_the_cuts_of_a_tree_count_a_mixed_heap(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = CountSettings(max_kinds=12, estimator="ward", unit_length=False)
+    found = count_kinds(*mixed_blobs(4, 3), settings)
+    assert found.estimator == "ward"
+    assert found.k == 3  # with fewer clusters, the two alike are one
+    assert [point.k for point in found.curve] == list(range(13))
+    assert found.curve[2].accuracy == pytest.approx(0.75)
+    assert found.curve[3].accuracy == 1.0
+    monkeypatch.setattr(sys.modules["newkinds.count.ward"], "PATIENCE", 4)
+    assert len(count_kinds(*mixed_blobs(4, 3), settings).curve) == 8  # four cuts after the best are no better
+    monkeypatch.setattr(sys.modules["newkinds.count.ward"], "MOST", 60)
+    assert "60 of the 110" in " ".join(count_kinds(*mixed_blobs(4, 3), settings).remarks)
+
+
 # Preparation
 
 

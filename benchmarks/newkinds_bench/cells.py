@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from newkinds.configure import Settings
-from newkinds.errors import unknown_name
+from newkinds.errors import UsageError, unknown_name
 from newkinds.methods.registry import METHODS
 from newkinds.presets import combine, find_preset
 from newkinds.settings import CoreSettings
+from newkinds_bench.folders import is_folder
 from newkinds_bench.setups import OURS, SETUPS
 from newkinds_bench.tables import TABLES, Row, Table
 
@@ -50,6 +51,8 @@ class Cell:
     def taught(self) -> str:
         """The known part that f is trained on."""
         setup = SETUPS[self.setup]
+        if is_folder(self.part):
+            return setup.known.replace("DRAW", self.part.rpartition("-")[2])
         if self.network is not None and setup.beside is not None:
             return setup.beside
         return (self.knows_no_probes and setup.but_probes) or setup.known
@@ -76,7 +79,7 @@ def cells(table: Table, preset: str, seeds: int) -> list[Cell]:
         for setup in table.setups
         for row in table.rows
         for part in SETUPS[setup].unsorted
-        if row.paper.get(setup) or not row.paper or table.kind != "scores"
+        if row.method and (row.paper.get(setup) or not row.paper or table.kind != "scores")
     ]
     return list({cell.name: cell for cell in found}.values())
 
@@ -120,9 +123,18 @@ def settings_of(cell: Cell) -> CoreSettings:
     if cell.preset == OURS:
         profile = "auto" if setup.profile == "photos" else setup.profile  # f may be trained here all the same
         changes = {"profile": profile, **setup.own, **setup.own_of.get(method, {}), **changes}
-    changes |= {"count.estimator": "paper"} if method == "count" else {"method": method}
-    if cell.network is not None:
-        changes["network"] = cell.network
+    if method != "count":
+        changes["method"] = method
+    else:
+        changes.setdefault("count.estimator", "paper")
+    network = cell.network or setup.network
+    if network is not None:
+        changes["network"] = network
+    if setup.is_mixed and cell.preset != OURS:
+        raise UsageError(
+            f"{setup.title} has no settings {cell.preset!r}: they are the paper's, whose heaps have no known kinds.",
+            hint=f"Leave --preset out, or take {OURS!r}.",
+        )
     return combine(None, changes, None if cell.preset == OURS else find_preset(f"{cell.setup}-{cell.preset}"))
 
 

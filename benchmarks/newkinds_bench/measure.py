@@ -178,9 +178,9 @@ def _measure(cell: Cell, where: Where) -> None:
         "epochs": epochs_of(run),
         "seconds": None if begun else round(time.monotonic() - started, 1),
         "machine": machine(run.threads),
-        "f": {"network": cell.network} if weights is None else about_f(weights),
+        "f": {"network": cell.network or SETUPS[cell.setup].network} if weights is None else about_f(weights),
         "differs_from_paper": differences(cell, run.settings),
-        "true_kinds": len(unsorted.classes),
+        "true_kinds": len(_new_kinds(cell, known, unsorted)),
     }
     Results(where.results).put(cell.setup, cell.name, {**about, **_rounded(values)})
 
@@ -206,7 +206,7 @@ def _count(cell: Cell, where: Where, known: ImageSet, unsorted: ImageSet, weight
 
 def _discover(cell: Cell, where: Where, known: ImageSet, unsorted: ImageSet, weights: Path | None) -> Result:
     """Sort the unsorted pictures, and return the number of kinds and the scores."""
-    kinds: int | str = len(unsorted.classes) if cell.row.kinds == "true" else cell.row.kinds
+    kinds: int | str = len(_new_kinds(cell, known, unsorted)) if cell.row.kinds == "true" else cell.row.kinds
     if is_counted(cell):
         estimate = Results(where.results).of(cell.setup).get(cell.counting.name)
         if estimate is None:
@@ -228,7 +228,17 @@ def _discover(cell: Cell, where: Where, known: ImageSet, unsorted: ImageSet, wei
         progress=QUIET,
     )
     assert found.scores is not None
-    return {"kinds": found.n_kinds, **_scores(found.scores)}
+    values = {"kinds": found.n_kinds, **_scores(found.scores)}
+    mixed = found.scores.mixed
+    if SETUPS[cell.setup].is_mixed:
+        assert mixed is not None
+        values |= {key: getattr(mixed, key) for key in ("all", "old", "new", "named", "auroc")}
+    return values
+
+
+def _new_kinds(cell: Cell, known: ImageSet, unsorted: ImageSet) -> set[str]:
+    """Return the kinds that are to be found among the unsorted pictures: of a mixed heap, those that are not known."""
+    return set(unsorted.classes) - (set(known.classes) if SETUPS[cell.setup].is_mixed else set())
 
 
 def _scores(scores: Scores) -> dict[str, Any]:
@@ -268,6 +278,8 @@ def differences(cell: Cell, settings: CoreSettings) -> dict[str, list[Any]]:
 
     What f was trained with is in `f`; whatever a setting says, f is what it is.
     """
+    if SETUPS[cell.setup].is_mixed:  # of which the paper has none
+        return {}
     paper = find_preset(f"{cell.setup}-paper").settings(settings.section(Discover).variant)
     sections = ["count"] if cell.row.method == "count" else list(METHODS[cell.row.method].sections)
     if cell.row.method == "dtc":

@@ -51,6 +51,8 @@ def render(results: Path, docs: Path) -> list[Path]:
         lines += [table.about, ""] if table.about else []
         if table.kind == "scores":
             lines += _scores(table, found)
+        elif table.kind == "mixed":
+            lines += _mixed(table, found)
         elif table.kind == "counts":
             lines += _counts(found)
         elif table.kind == "study":
@@ -96,6 +98,30 @@ def _scores(table: Table, found: dict[str, Result]) -> list[str]:
     return [*lines, "", *_differences(table, used)]
 
 
+def _mixed(table: Table, found: dict[str, Result]) -> list[str]:
+    """Return a table of All, Old and New: of each data set the published and ours, each with its backbone."""
+    head, columns = ["Method"], []
+    for setup in table.setups:
+        if any(setup in row.published for row in table.rows):
+            head.append(f"{_title(setup)}: published, {table.backbone}")
+            columns.append([_triple(row.published.get(setup)) for row in table.rows])
+        ours = [measured(found, setup, row, OURS) for row in table.rows]
+        networks = sorted({str(result["f"]["network"]) for one in ours for result in one.results})
+        head.append(f"{_title(setup)}: ours, {', '.join(networks) or 'not measured'}")
+        columns.append([_threefold(one) for one in ours])
+    rows = zip((row.label for row in table.rows), *columns, strict=True)
+    lines = [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
+    return [*lines, "", *_differences(table, _used(table, found))]
+
+
+def _triple(figures: tuple[float, float, float] | None) -> str:
+    return "" if figures is None else " / ".join(f"{one:.1f}" for one in figures)
+
+
+def _threefold(one: Measured) -> str:
+    return " / ".join(one.text(key, 100, 1) for key in ("all", "old", "new")) if one.results else ""
+
+
 def _printed(figures: Figures | None) -> str:
     if figures is None:
         return ""
@@ -120,6 +146,9 @@ def _differences(table: Table, used: Sequence[tuple[str, str]]) -> list[str]:
                 if alone := _settings(SETUPS[setup].own_of.get(row.method, {})):
                     words += f"; {row.label}: {alone}"
             words += f"; {SETUPS[setup].differs}" if SETUPS[setup].differs else ""
+        if SETUPS[setup].is_mixed:
+            lines.append(f"{words}.")
+            continue
         lines.append(f"{words}. Each run's result has every setting that differs from the paper's.")
     return lines
 
@@ -263,3 +292,8 @@ def _runs(table: Table, found: dict[str, Result]) -> list[str]:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def _title(setup: str) -> str:
+    """Return the title of a data set, for a cell of a table."""
+    return SETUPS[setup].title.replace("|", "\\|")

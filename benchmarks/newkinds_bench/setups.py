@@ -36,7 +36,8 @@ class Setup:
     probes. but_probes: what f is trained on where the number is to be estimated, if that is less than `known`. f,
     f_but_probes: what our own runs start from, trained on the one and the other; without it, f is trained by the
     profile. own: settings of our own runs beside their profile, and own_of: those of single methods. differs: what
-    sets our own runs apart from the paper's, in words.
+    sets our own runs apart from the paper's, in words. is_mixed: whether the heap holds known kinds, too: such set-ups
+    are not the paper's and have none of its presets. network: f, where it is pretrained elsewhere.
     """
 
     name: str
@@ -52,10 +53,14 @@ class Setup:
     own_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     differs: str = ""
     beside: str | None = None  # the known part where f is given by --network, trained on whatever it was
+    is_mixed: bool = False
+    network: str | None = None
     whole: int = 0  # unsorted pictures of each part as published; figures of a set with fewer are not the paper's
 
     def probes(self) -> dict[str, Any]:
         """Return the settings that name the probes of Algorithm 2: the paper's, whatever the preset."""
+        if self.is_mixed:
+            return {}
         count = find_preset(f"{self.name}-paper").values.get("count", {})
         return {f"count.{key}": count[key] for key in ("probes", "probe_groups") if key in count}
 
@@ -78,6 +83,27 @@ _OMNIGLOT_30 = Trained(
     {**_CHARACTERS, "pretrain.epochs": 5, "pretrain.learning_rate": 5e-4},
     after=_OMNIGLOT_25,
 )
+
+
+def _gcd(name: str, title: str, known: int, new: int, pictures: int, epochs: int) -> Setup:
+    """Return CIFAR as generalized category discovery has it, with an f that saw the labelled half alone."""
+    labelled = f"{name}:gcd-labelled"
+    recipe = {"network": "vgg6-5-1-slim", "pretrain.epochs": epochs}
+    return Setup(
+        f"{name}-gcd",
+        f"{title}, {known} | {new}",
+        "pictures",
+        labelled,
+        (f"{name}:gcd-heap",),
+        labelled,
+        f=Trained(f"{name}-gcd", labelled, recipe),
+        own={"heap": "mixed"},
+        is_mixed=True,
+        whole=pictures,
+        differs=f"f is a VGG6 of a quarter of the usual width, trained for {epochs} epochs on the labelled half alone, "
+        "with quarter turns as further classes",
+    )
+
 
 SETUPS = {
     one.name: one
@@ -145,6 +171,20 @@ SETUPS = {
             whole=50_000,
             own={"transfer.kind": "none"},
             differs="f is the network that is named; its known kinds are not here, so nothing is transferred from them",
+        ),
+        _gcd("cifar10", "CIFAR-10", 5, 5, 37_500, 16),
+        _gcd("cifar100", "CIFAR-100", 80, 20, 30_000, 40),
+        Setup(
+            "grocery-gcd",
+            "groceries, 54 | 28",
+            "photos",
+            "grocery:gcd-labelled-DRAW",
+            tuple(f"grocery:gcd-heap-{draw}" for draw in range(3)),
+            "grocery:gcd-labelled-DRAW",
+            own={"heap": "mixed"},
+            is_mixed=True,
+            network="efficientnet-lite0",
+            differs="three draws of the known kinds; f is EfficientNet-Lite0, trained on ImageNet and frozen",
         ),
     )
 }

@@ -15,6 +15,7 @@ from newkinds.presets import combine
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds_bench.cells import Cell, shared_settings
+from newkinds_bench.folders import is_folder, open_part
 from newkinds_bench.house import RESULTS, RUNS, WEIGHTS
 from newkinds_bench.setups import OURS, SETUPS, Trained
 
@@ -36,6 +37,8 @@ class Where:
 @lru_cache(maxsize=32)
 def opened(source: str, data: Path | None, each: int | None = None) -> ImageSet:
     """Return a set of pictures by name, opened once in a process; each: so many of each kind, drawn at random."""
+    if each is None and is_folder(source):
+        return open_part(source, data)
     if each is None:
         images = named(source, data=data)
         assert images is not None
@@ -53,7 +56,7 @@ def f_of(cell: Cell, where: Where, progress: Progress) -> Path | None:
     None: f is the network that was named, trained elsewhere.
     """
     setup = SETUPS[cell.setup]
-    if cell.network is not None:
+    if cell.network is not None or setup.network is not None:
         return None
     but_probes = cell.taught == setup.but_probes
     f = setup.f_but_probes if but_probes else setup.f

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from newkinds.stopping import handle_signals
+from newkinds.stopping import Stopped, handle_signals
 
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    handle_signals()
-    from newkinds.cli import main as run
+    try:
+        handle_signals()
+        from newkinds.cli import main as run
 
-    run()
+        run()
+    except Stopped as stopped:  # between two lines of ours, before there was anything to say
+        raise SystemExit(128 + stopped.number) from None
 
 
 if __name__ == "__main__":

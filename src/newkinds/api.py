@@ -92,7 +92,7 @@ def discover(
         unsorted: the same without kinds; labels, if there are any, are for scores only.
         out: the run folder.
         kinds: the number of new kinds, or "auto" to estimate it.
-        estimator: how it is estimated: "rehearsed", "paper" (Algorithm 2) or "labelled".
+        estimator: how it is estimated: "rehearsed", "paper" (Algorithm 2), "labelled" or "ward".
         method: a name from `newkinds methods`; default "dtc".
         variant: of dtc: "baseline", "pi", "te" or "tep".
         network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
@@ -378,6 +378,7 @@ def predict(
     images: Source,
     *,
     among: str = "all",
+    none: float | None = None,
     network: str | None = None,
     data: str | Path | None = None,
     device: str | None = None,
@@ -389,11 +390,12 @@ def predict(
         run: the run folder.
         images: new pictures, as `unsorted` in `discover`.
         among: "all" kinds, or only the "new" or the "known" ones.
+        none: the share of true members that may be called none of these; 0: nothing is; default: the run's setting.
         network: the run's, where that is a `module:function`: the run folder alone runs no code.
         data, device, progress: as in `discover`.
     """
     folder, say = RunFolder.open(as_path(run)), automatic(progress)
-    return predict_in(folder, images, among=among, network=network, data=data, device=device, progress=say)
+    return predict_in(folder, images, among=among, none=none, network=network, data=data, device=device, progress=say)
 
 
 def load(run: str | Path, *, network: str | None = None) -> Discovery:

@@ -97,6 +97,22 @@ class Assignment:
         source = {**self.source, "calibrated": True}
         return replace(self, probabilities=changed.numpy().astype(np.float32), source=source)
 
+    def rejecting(self, rejected: NDArray[np.bool_], probability: NDArray[np.float64]) -> Self:
+        """Return the same answer with a column "none" and these pictures in it; the others stay as they are.
+
+        rejected: bool (N,). probability: of none, at least one half, (N,); the rest is divided among the kinds as
+        before.
+        """
+        there = NONE in self.columns
+        columns = self.columns if there else (*self.columns, NONE)
+        own = np.where(rejected, np.maximum(probability, 0.5), 0.0)
+        numbers = self.probabilities.astype(np.float64) * np.where(rejected, 0.999 * (1 - own), 1.0)[:, None]
+        if there:
+            numbers[:, columns.index(NONE)] += own
+        else:
+            numbers = np.concatenate([numbers, own[:, None]], axis=1)
+        return replace(self, columns=columns, probabilities=numbers.astype(np.float32))
+
     @property
     def calibrated(self) -> bool:
         """Whether probabilities say how often such a picture is right, instead of how sure the method is."""

@@ -22,7 +22,7 @@ def test_every_file_is_in_the_manifest() -> None:
 
 def test_only_what_the_tables_start_from_is_kept() -> None:
     used = {f.weights for setup in SETUPS.values() for f in (setup.f, setup.f_but_probes) if f is not None}
-    assert {name.removesuffix(".safetensors") for name in MANIFEST} == used
+    assert {name.removesuffix(".safetensors") for name in MANIFEST} <= used
 
 
 @pytest.mark.parametrize("name", list(MANIFEST))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from newkinds.datasets import named
 from newkinds.errors import DataError, NewkindsError, UsageError
 from newkinds.files import digest
 from newkinds.runs import RunFolder
@@ -220,4 +219,44 @@ def test_parts_are_those_of_the_data_sets(tmp_path: Path) -> None:
     for setup in SETUPS.values():
         for part in (setup.known, setup.but_probes or setup.known, setup.counted_with, *setup.unsorted):
             with pytest.raises(DataError):  # there is no data; a part that is not known would be a UsageError
-                named(part, data=tmp_path)
+                opened(part.replace("DRAW", "0"), tmp_path)
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Where:
+    """Make a small CIFAR-10 whose f is trained in a moment."""
+    opened.cache_clear()
+    write_cifar10(tmp_path / "data")
+    setup = SETUPS["cifar10-gcd"]
+    assert setup.f is not None
+    f = replace(setup.f, recipe={"network": "vgg6-4-2-slim", "pretrain.epochs": 1})
+    short = {"gcd.epochs": 1, "gcd.projection": (8, 4)}
+    monkeypatch.setitem(SETUPS, "cifar10-gcd", replace(setup, f=f, own={**setup.own, **short}))
+    return Where(tmp_path / "results", tmp_path / "runs", tmp_path / "weights", tmp_path / "data")
+
+
+def test_a_mixed_heap_is_scored_by_one_matching(mixed: Where) -> None:
+    names = bench("gcd", only=["cifar10-gcd", "gcd", "nearest-known"], where=mixed)
+    assert names == [f"cifar10-gcd-heap--{name}--k-true--ours--0" for name in ("nearest-known", "gcd")]
+    for name in names:
+        found = Results(mixed.results).all()[name]
+        assert (found["data"], found["known"]) == ("cifar10:gcd-heap", "cifar10:gcd-labelled")
+        assert (found["pictures"], found["true_kinds"]) == (75, 5)
+        assert found["all"] == pytest.approx((found["old"] * 25 + found["new"] * 50) / 75, abs=1e-4)
+        assert 0 <= found["auroc"] <= 1
+        assert found["f"]["network"] == "vgg6-4-2-slim"
+        run = RunFolder.open(mixed.runs / name)
+        assert run.settings.heap == "mixed"
+    with pytest.raises(UsageError, match="no settings 'paper'"):
+        bench("gcd", only=["cifar10-gcd", "gcd"], preset="paper", where=mixed)
+
+
+def test_rows_of_published_figures_alone_are_not_measured() -> None:
+    assert any(row.label == "CMS" for row in TABLES["gcd"].rows)
+    assert {cell.row.method for cell in cells(TABLES["gcd"], OURS, 1)} == {
+        "nearest-known",
+        "gcd",
+        "pim",
+        "simgcd",
+        "dtc",
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ def result(folder: Path, name: str, **values: Any) -> None:
 def row(page: str, start: str, table: str) -> list[str]:
     """Return the cells of the first row that begins with `start` in a table of the page."""
     lines = page[page.index(f"## {table}") :].splitlines()
-    return [cell.strip() for cell in next(line for line in lines if line.startswith(f"| {start} |")).split("|")[1:-1]]
+    line = next(line for line in lines if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:
@@ -44,6 +46,23 @@ def test_every_committed_result_is_of_a_cell_of_some_table(tmp_path: Path) -> No
         assert name in page or any(  # those of a part of the data are listed by name
             pattern.startswith(dataset) and rest.startswith(pattern.partition("--")[2]) for pattern in patterns
         ), name
+
+
+def test_published_figures_stand_beside_ours_with_both_backbones(tmp_path: Path) -> None:
+    for seed, all_ in enumerate((0.5, 0.7)):
+        values = {"all": all_, "old": 0.9, "new": 0.25, "f": {"network": "vgg6-5-1-slim"}, "pictures": 37_500}
+        name = f"cifar10-gcd-heap--simgcd--k-true--ours--{seed}"
+        about = {"data": "cifar10:gcd-heap", "seed": seed, "acc": 0.5, "nmi_geometric": 0.25}
+        Results(tmp_path / "results").put("cifar10-gcd", name, {**about, **values})
+    render(tmp_path / "results", tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    table = "Generalized category discovery"
+    head = row(page, "Method", table)
+    assert head[1:3] == ["CIFAR-10, 5 \\| 5: published, ViT-B/16, DINO", "CIFAR-10, 5 \\| 5: ours, vgg6-5-1-slim"]
+    assert len(head) == 6  # of groceries, nothing is published
+    found = row(page, "SimGCD", table)
+    assert found[1:3] == ["97.1 / 95.1 / 98.1", "60.0 ± 14.1 / 90.0 ± 0.0 / 25.0 ± 0.0"]
+    assert row(page, "CMS", table)[1:] == ["", "", "82.3 / 85.7 / 75.5", "", ""]
 
 
 def test_means_are_over_parts_and_spreads_over_seeds(tmp_path: Path) -> None:

@@ -53,6 +53,32 @@ def test_cifar100(tmp_path: Path, part: str, wanted: range) -> None:
     assert np.array_equal(images.pixels.reshape(-1, 3072), published[items])
 
 
+@pytest.mark.parametrize(("name", "known", "kinds", "each"), [("cifar10", 5, 10, 10), ("cifar100", 80, 100, 4)])
+def test_half_of_each_known_class_is_labelled_and_the_rest_is_the_heap(
+    tmp_path: Path, name: str, known: int, kinds: int, each: int
+) -> None:
+    published = write_cifar10(tmp_path) if name == "cifar10" else write_cifar100(tmp_path, each)
+    labelled, heap = (named(f"{name}:{part}", data=tmp_path) for part in ("gcd-labelled", "gcd-heap"))
+    assert labelled is not None
+    assert heap is not None
+    assert labelled.labels is not None
+    assert heap.labels is not None
+    assert np.bincount(labelled.labels).tolist() == [each // 2] * known
+    assert np.bincount(heap.labels).tolist() == [each // 2] * known + [each] * (kinds - known)
+    assert heap.classes[:known] == labelled.classes
+    assert set(labelled.names).isdisjoint(heap.names)
+    assert len(labelled) + len(heap) == len(published)
+    for images in (labelled, heap):
+        items = [int(one.removeprefix("train-")) for one in images.names]
+        assert np.array_equal(images.labels, np.array(items) % kinds)
+        assert np.array_equal(images.pixels.reshape(-1, 3072), published[items])
+    again = named(f"{name}:gcd-labelled", data=tmp_path)
+    assert again is not None
+    assert again.names == labelled.names
+    if name == "cifar10":  # drawn, not the first ones
+        assert labelled.names != tuple(f"train-{item:05d}" for item in range(50) if item % 10 < known)
+
+
 def test_labels_as_an_array_and_names_as_text_are_the_same_data(tmp_path: Path) -> None:
     pixels = write_cifar100(tmp_path)
     before = named("cifar100:unlabelled", data=tmp_path)
@@ -140,5 +166,7 @@ def test_a_hostile_file_does_not_run(tmp_path: Path) -> None:
 
 
 def test_unknown_parts(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Valid: labelled, labelled\\+probes, probes, unlabelled"):
+    with pytest.raises(
+        UsageError, match="Valid: gcd-heap, gcd-labelled, labelled, labelled\\+probes, probes, unlabelled"
+    ):
         named("cifar100:probe", data=tmp_path)

@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from newkinds.stopping import Stopped, handle_signals
 
 Job = dict[str, Any]
 
@@ -92,9 +95,13 @@ def _round(jobs: list[Job]) -> list[Job]:
 
 def _started(job: Job) -> tuple[int, Any]:
     said = tempfile.TemporaryFile()  # noqa: SIM115  read when the child has ended
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     child = os.fork()
     if child == 0:
+        handle_signals()  # as the program does before anything else; until then, none arrives
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         _run(job, said.fileno())
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
     return child, said
 
 
@@ -115,6 +122,8 @@ def _run(job: Job, said: int) -> None:
         newkinds.cli.main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
+    except Stopped as stopped:  # as newkinds.__main__ does
+        code = 128 + stopped.number
     except BaseException as error:  # what an interpreter would print
         sys.stderr.write(f"Traceback {error!r}\n")
     finally:

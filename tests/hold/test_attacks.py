@@ -78,7 +78,7 @@ def test_headers_that_lie_take_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise(ARRAYS)
-@pytest.mark.parametrize("odd", ["a\rb", "\ud800", "a\nb", "\x00b", "\x85", "=1+1", '"', "'", ","])
+@pytest.mark.parametrize("odd", ["a\rb", "\ud800", "\x00b", "=1+1"])
 def test_names_that_no_table_could_hold(odd: str, tmp_path: Path) -> None:
     known, heap = write_embeddings(tmp_path)
     held = dict(np.load(heap))
@@ -194,12 +194,12 @@ def said(line: str, **environ: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("$N settings --all | head -1; exit ${PIPESTATUS[0]}", None, ""),
-        ("$N settings --all > /dev/full", 1, "tandard output cannot be written: No space left on device"),
-        ("$N settings >&-", 0, ""),
-        ("$N settings nosuch >&- 2>&-", 2, ""),
-        ("$N settings nosuch 2> /dev/full", 2, ""),
-        ("PYTHONIOENCODING=ascii $N scan /nonexistent/é", 1, r"/nonexistent/\xe9 does not exist"),
+        ("$N cache | true; exit ${PIPESTATUS[0]}", None, ""),
+        ("$N cache > /dev/full", 1, "tandard output cannot be written: No space left on device"),
+        ("$N cache >&-", 0, ""),
+        ("$N cache --nosuch >&- 2>&-", 2, ""),
+        ("$N cache --nosuch 2> /dev/full", None, ""),
+        ("PYTHONIOENCODING=ascii NEWKINDS_CACHE=/nonexistent/é $N cache", 0, ""),
         ("PYTHONIOENCODING=ascii $N --help", 0, ""),
     ],
 )
@@ -444,18 +444,24 @@ DISK = "A full disk: the file is named, nothing temporary is left, and with room
 WRONG = (
     "NEWKINDS_CHECKPOINT_SECONDS=abc", "NEWKINDS_CHECKPOINT_SECONDS=nan", "NEWKINDS_CACHE_MB=-5", "WORLD_SIZE=two",
     "WORLD_SIZE=0", "RANK=x", "LOCAL_RANK=1.5", "MASTER_PORT=x", "ACCELERATE_TORCH_DEVICE=foo",
-    "ACCELERATE_USE_CPU=maybe",
 )  # fmt: skip
 
 
 @pytest.mark.promise(VARIABLES)
-def test_variables_that_make_no_sense(commands: Commands, tmp_path: Path, tally: Tally) -> None:
-    plan = [commands.job("discover", fresh=True, environ=dict([text.split("=")])) for text in WRONG]
-    for text, answer in zip(WRONG, in_turn(plan, tmp_path), strict=True):
-        assert answer["code"] == 2, answer["said"]
-        assert text.split("=")[0] in answer["said"] or "ACCELERATE_" in answer["said"]
-        assert "Traceback" not in answer["said"]
-        tally.add("refused")
+@pytest.mark.parametrize("text", WRONG)
+def test_variables_that_make_no_sense(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, value = text.split("=")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=name):
+        discover(write_embeddings(tmp_path), tmp_path / "run", kinds=3, rehearsals=0, cache=True)
+
+
+@pytest.mark.slow
+@pytest.mark.promise(VARIABLES)
+def test_a_variable_that_accelerate_does_not_understand(commands: Commands, tmp_path: Path) -> None:
+    (answer,) = in_turn([commands.job("discover", fresh=True, environ={"ACCELERATE_USE_CPU": "maybe"})], tmp_path)
+    assert answer["code"] == 2, answer["said"]
+    assert "ACCELERATE_" in answer["said"]
 
 
 def test_a_backend_of_matplotlib_that_does_not_exist() -> None:

@@ -22,11 +22,11 @@ from newkinds.stopping import STOPPED, Stopped, handle_signals, leave_at_signals
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    handle_signals()
-    prepare_streams()
-    keep_freed_memory()
-    out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, only the first one prints
     try:
+        handle_signals()
+        prepare_streams()
+        keep_freed_memory()
+        out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, only the first prints
         code = _run()
     except Stopped as stopped:  # while an error was being told
         code = 128 + stopped.number

@@ -93,7 +93,7 @@ Choose = Annotated[
 ]
 Estimator = Annotated[
     str | None,
-    typer.Option("--estimator", help="How the number of new kinds is estimated: rehearsed, paper or labelled."),
+    typer.Option("--estimator", help="How the number of new kinds is estimated: rehearsed, paper, labelled or ward."),
 ]
 Weights = Annotated[
     Path | None,

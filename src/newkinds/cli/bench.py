@@ -128,7 +128,7 @@ def admit_harness(house: Path) -> None:
 def _show_tables(where: Where, preset: str, seeds: int) -> None:
     """List the paper's tables: what they are, what they need, how long they take, and how much of them is measured."""
     from newkinds.datasets import DATASETS
-    from newkinds_bench import SETUPS, TABLES, Results, cells
+    from newkinds_bench import FOLDERS, SETUPS, TABLES, Results, cells
 
     there = Results(where.results).all()
     shown = Table("table", "what", "data", "minutes", "measured", box=None, pad_edge=False)
@@ -139,4 +139,5 @@ def _show_tables(where: Where, preset: str, seeds: int) -> None:
     out.print(shown)
     out.print("\nMinutes are about those of two cores, for all of a table and one seed. The data sets:")
     for dataset in dict.fromkeys(part.partition(":")[0] for setup in SETUPS.values() for part in setup.unsorted):
-        out.print(f"  {dataset}: {DATASETS[dataset].needs}", markup=False)
+        needs = (DATASETS.get(dataset) or FOLDERS[dataset]).needs
+        out.print(f"  {dataset}: {needs}", markup=False)

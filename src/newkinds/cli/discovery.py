@@ -255,6 +255,10 @@ def predict(
         str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, a list, an .npz file or a name.")
     ],
     among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
+    none: Annotated[
+        float | None,
+        typer.Option(help="The share of true members that may be called none of these; 0: nothing is; default: 0.05."),
+    ] = None,
     to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
     network: Annotated[
         str | None,
@@ -269,7 +273,7 @@ def predict(
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
     found = nk.predict(
-        run, images, among=among, network=network, data=data, device=device, progress=progress_for(quiet)
+        run, images, among=among, none=none, network=network, data=data, device=device, progress=progress_for(quiet)
     )
     if to is None:
         out.write(found.table().decode())

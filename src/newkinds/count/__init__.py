@@ -1,4 +1,4 @@
-"""How many new kinds there are: Algorithm 2, the estimate by rehearsals, and that of generalized category discovery."""
+"""How many new kinds there are: Algorithm 2, the estimate by rehearsals, those of generalized category discovery."""
 
 from newkinds.count.algorithm2 import Division, divide, probe_kinds
 from newkinds.count.estimate import count_kinds

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from newkinds.count.algorithm2 import count_by_probes, prepared
 from newkinds.count.labelled import count_by_labelled
 from newkinds.count.result import Count
+from newkinds.count.ward import count_by_ward
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.settings import Count as CountSettings
@@ -46,6 +47,8 @@ def count_kinds(
     largest = min(settings.max_kinds, len(unsorted) // 2)
     if settings.estimator == "labelled":
         return count_by_labelled(probes, probe_labels, unsorted, largest, settings, seed)
+    if settings.estimator == "ward":
+        return count_by_ward(probes, probe_labels, unsorted, largest, seed)
     return count_by_probes(
         probes, probe_labels, unsorted, largest, settings, groups=groups, seed=seed, progress=progress
     )

@@ -2,11 +2,15 @@
 
 The paper's splits: of CIFAR-10, classes 0 to 4 are labelled and 5 to 9 are to be discovered; of CIFAR-100, 0 to 79 are
 labelled, 80 to 89 the probes of Algorithm 2, and 90 to 99 are to be discovered. The test pictures are not used.
+
+The splits of generalized category discovery: half of each of the first 5 or 80 classes is labelled, drawn at random;
+the heap is their other half and all pictures of the other classes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from newkinds.errors import unknown_name
 from newkinds.images.decode import ImageError
 from newkinds.images.imageset import ImageSet, fingerprint
 from newkinds.images.scan import read_file
+from newkinds.randomness import generator
 
 SIZE = 32
 ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -27,7 +32,10 @@ ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 @dataclass(frozen=True)
 class Cifar:
-    """CIFAR-10 or CIFAR-100: where its files are, the keys in them, and which classes are in which part."""
+    """CIFAR-10 or CIFAR-100: where its files are, the keys in them, and which classes are in which part.
+
+    halves: the parts of which the first `known` classes have only their labelled half (True) or only the other.
+    """
 
     name: str
     publisher: Publisher
@@ -38,6 +46,8 @@ class Cifar:
     class_names: bytes
     parts: dict[str, range]
     n_classes: int
+    known: int
+    halves: Mapping[str, bool] = field(default_factory=lambda: {"gcd-labelled": True, "gcd-heap": False})
 
 
 CIFAR10 = Cifar(
@@ -48,8 +58,15 @@ CIFAR10 = Cifar(
     b"labels",
     "batches.meta",
     b"label_names",
-    {"labelled": range(5), "unlabelled": range(5, 10), "all": range(10)},
+    {
+        "labelled": range(5),
+        "unlabelled": range(5, 10),
+        "all": range(10),
+        "gcd-labelled": range(5),
+        "gcd-heap": range(10),
+    },
     10,
+    5,
 )
 CIFAR100 = Cifar(
     "cifar100",
@@ -64,8 +81,11 @@ CIFAR100 = Cifar(
         "probes": range(80, 90),
         "labelled+probes": range(90),
         "unlabelled": range(90, 100),
+        "gcd-labelled": range(80),
+        "gcd-heap": range(100),
     },
     100,
+    80,
 )
 
 
@@ -77,19 +97,31 @@ def cifar(which: Cifar, part: str, request: Request) -> ImageSet:
     # One by one, so that the error names the missing file.
     files = [which.publisher.find((f"{which.folder}/{file}",), request) for file in which.batches]
     classes = _class_names(which, which.publisher.find((f"{which.folder}/{which.meta}",), request))
-    parts = []
-    for file in files:
-        pixels, labels = _batch(which, file)
-        parts.append((pixels[chosen := np.isin(labels, wanted)], labels[chosen], chosen))
-    pixels = np.concatenate([pixels for pixels, _, _ in parts]).reshape(-1, 3, SIZE, SIZE)
-    labels = np.concatenate([labels for _, labels, _ in parts]) - wanted.start
-    items = np.flatnonzero(np.concatenate([chosen for _, _, chosen in parts]))
+    batches = [_batch(which, file) for file in files]
+    labels = np.concatenate([labels for _, labels in batches])
+    chosen = np.isin(labels, wanted)
+    if part in which.halves:
+        chosen &= (labels >= which.known) | (_labelled_half(which, labels) == which.halves[part])
+    ends = np.cumsum([len(labels) for _, labels in batches])[:-1]
+    pairs = zip(batches, np.split(chosen, ends), strict=True)
+    pixels = np.concatenate([pixels[some] for (pixels, _), some in pairs]).reshape(-1, 3, SIZE, SIZE)
+    labels, items = labels[chosen] - wanted.start, np.flatnonzero(chosen)
     if not len(items):
         raise which.publisher.damaged(files[0].parent, f"it has no picture of the classes {wanted[0]} to {wanted[-1]}")
     names = tuple(f"train-{item:05d}" for item in items)
     chosen_classes = classes[wanted.start : wanted.stop]
     mark = fingerprint(pixels, names, labels, chosen_classes)
     return ImageSet(pixels, names, labels, chosen_classes, f"{which.name}:{part}", mark)
+
+
+def _labelled_half(which: Cifar, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which pictures are of the labelled half of their class, bool (N,), by the labels of all, int64 (N,)."""
+    found = np.zeros(len(labels), dtype=bool)
+    for number in range(which.known):
+        mine = np.flatnonzero(labels == number)
+        drawn = generator(0, f"labelled half of {which.name}", number).permutation(mine)
+        found[drawn[: len(mine) // 2]] = True
+    return found
 
 
 def _batch(which: Cifar, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -153,5 +185,17 @@ def _dataset(which: Cifar, *parts: str) -> Dataset:
     )
 
 
-DATASET10 = _dataset(CIFAR10, "classes 0 to 4", "classes 5 to 9", "all ten classes")
-DATASET100 = _dataset(CIFAR100, *(f"fine classes {span}" for span in ("0 to 79", "80 to 89", "0 to 89", "90 to 99")))
+DATASET10 = _dataset(
+    CIFAR10,
+    "classes 0 to 4",
+    "classes 5 to 9",
+    "all ten classes",
+    "half of the pictures of classes 0 to 4",
+    "the other half of them, and classes 5 to 9",
+)
+DATASET100 = _dataset(
+    CIFAR100,
+    *(f"fine classes {span}" for span in ("0 to 79", "80 to 89", "0 to 89", "90 to 99")),
+    "half of the pictures of fine classes 0 to 79",
+    "the other half of them, and fine classes 80 to 99",
+)

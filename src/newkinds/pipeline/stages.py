@@ -56,6 +56,7 @@ from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, rea
 from newkinds.settings import CoreSettings
 from newkinds.training import Checkpoints
 from newkinds.transfer import Transfer, untouched
+from newkinds.unlike import learn as learn_unlike
 
 FEWEST_KINDS = 9  # known, of which a third can be hidden
 REHEARSED = 10_000  # unsorted pictures that rehearsals take, at most
@@ -436,6 +437,11 @@ class Pipeline(KnownStages):
             new = len(answer.of_sort("new"))
             is_new = answer.labels < new
             extra = prototypes(self.known, known, found.features[is_new], answer.labels[is_new], new)
+            if self.frozen:  # otherwise f has seen these pictures, and others would seem unlike them
+                assert self.known.labels is not None
+                by = (known, new + self.known.labels, found.features, answer.labels)
+                unlike = learn_unlike(*by, new, settings.seed)
+                extra |= {} if unlike is None else unlike[0].to_tensors()
             if answer.calibrated:
                 said, own = found.assignment.probability, answer.probability.astype(np.float64)
                 told = answer.labels < len(columns)

@@ -143,10 +143,14 @@ FORMS: dict[str, Form] = {
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
     names.ASSIGNMENT: keys({"columns": each(text), "source": keys({}, {"method": text, "calibrated": flag})}),
     names.KNOWN: each(text),
+    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}),
     names.AGAIN: both(
-        keys({"columns": each(text), "labels": each(whole), "pinned": each(whole), "line": whole}),
+        keys(
+            {"columns": each(text), "labels": each(whole), "pinned": each(whole), "parts": each(whole), "line": whole}
+        ),
         lambda value: (
-            max(value["labels"], default=0) < len(value["columns"])
+            len(value["labels"]) == len(value["parts"])
+            and max(value["labels"], default=0) < len(value["columns"])
             and max(value["pinned"], default=0) < len(value["labels"])
         ),
     ),

@@ -12,12 +12,13 @@ from newkinds.settings.base import Restarts, Section
 class Count(Section):
     """The number of new kinds: how it is estimated where it is not given (Algorithm 2)."""
 
-    estimator: Literal["rehearsed", "paper", "probes", "labelled"] = Field(
+    estimator: Literal["rehearsed", "paper", "probes", "labelled", "ward"] = Field(
         "rehearsed",
         description='"rehearsed": known kinds are hidden and clustered as the heap is; what gives their number gives '
         "that of the heap, and how far it is off gives the interval. With too few known kinds for that, it is as with "
         '"paper" (once called "probes"): the paper\'s Algorithm 2. "labelled": that of generalized category discovery, '
-        "k-means on everything and the number that sorts all known pictures best; it gives no interval.",
+        'k-means on everything and the number that sorts all known pictures best; "ward": the same over the cuts of '
+        "one tree of merges. These two give no interval.",
     )
     max_kinds: int = Field(
         100,
