@@ -88,15 +88,30 @@ class Assignment:
         What remains is divided among the other kinds as before; none of them gets more than the own one, so that what
         is left over may be of no kind here.
         """
-        rows, own = np.arange(len(self)), probability.astype(np.float64)
-        others = self.probabilities.astype(np.float64)
-        others[rows, self.labels] = 0
-        total = others.sum(axis=1)
-        others *= ((1 - own) / np.maximum(total, 1e-30))[:, None]
-        changed = np.minimum(others, 0.999 * own[:, None])
-        changed[rows, self.labels] = own
+        import torch
+
+        from newkinds.rehearsal.calibration import with_own
+
+        columns = self.labels[:, None], probability.astype(np.float64)[:, None]
+        changed = with_own(torch.from_numpy(self.probabilities.astype(np.float64)), *map(torch.from_numpy, columns))
         source = {**self.source, "calibrated": True}
-        return replace(self, probabilities=changed.astype(np.float32), source=source)
+        return replace(self, probabilities=changed.numpy().astype(np.float32), source=source)
+
+    def rejecting(self, rejected: NDArray[np.bool_], probability: NDArray[np.float64]) -> Self:
+        """Return the same answer with a column "none" and these pictures in it; the others stay as they are.
+
+        rejected: bool (N,). probability: of none, at least one half, (N,); the rest is divided among the kinds as
+        before.
+        """
+        there = NONE in self.columns
+        columns = self.columns if there else (*self.columns, NONE)
+        own = np.where(rejected, np.maximum(probability, 0.5), 0.0)
+        numbers = self.probabilities.astype(np.float64) * np.where(rejected, 0.999 * (1 - own), 1.0)[:, None]
+        if there:
+            numbers[:, columns.index(NONE)] += own
+        else:
+            numbers = np.concatenate([numbers, own[:, None]], axis=1)
+        return replace(self, columns=columns, probabilities=numbers.astype(np.float32))
 
     @property
     def calibrated(self) -> bool:

@@ -105,13 +105,16 @@ class Discovery:
         images: Source,
         among: str = "all",
         *,
+        none: float | None = None,
         data: str | Path | None = None,
         device: str | None = None,
         progress: Progress | None = None,
     ) -> Assignment:
         """Return the kinds of new pictures; the arguments are those of `newkinds.predict`."""
         run, say = RunFolder.open(self.path), automatic(progress)
-        return predict_images(run, images, among=among, network=self.network, data=data, device=device, progress=say)
+        return predict_images(
+            run, images, among=among, none=none, network=self.network, data=data, device=device, progress=say
+        )
 
     def __repr__(self) -> str:
         return f"<Discovery in {self.path}: {self.assignment.summary()}{self._trusted()}{self._scored()}>"

@@ -3,7 +3,9 @@
 The model tells the new kinds apart, but knows nothing of the known ones. So it keeps a prototype of every kind, known
 and new: the kind's mean feature under the final f. A picture is compared with all of them (Eq. 1 on distances in units
 of the spread within kinds), which gives the probability that it is of a known kind, and of which; the rest is divided
-among the new kinds as the model says.
+among the new kinds as the model says. A model that was made on a mixed heap tells known and new kinds apart by itself.
+
+What is unlike all kinds is none of them, by the references that the model keeps (`newkinds.unlike`).
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newkinds.assignment import NONE, Assignment, known_kind, new_kind, sort_of
+from newkinds.assignment import NONE, Assignment, known_kind, new_kinds, sort_of
 from newkinds.corrections import State
 from newkinds.corrections.corrected import current_column, in_order, of_other_pictures
 from newkinds.equations import assignment
-from newkinds.errors import NumericsError, UsageError, unknown_name
+from newkinds.errors import DataError, NumericsError, UsageError, unknown_name
 from newkinds.features import model_outputs
 from newkinds.images import Source
 from newkinds.images.imageset import ImageSet
@@ -37,6 +39,7 @@ from newkinds.runs import RunFolder, names
 from newkinds.runs.following import Answer, read_answer
 from newkinds.runs.pictures import open_for, unsorted_of
 from newkinds.runs.results import method_of
+from newkinds.unlike import Unlike
 
 AMONG = ("all", "new", "known")
 _SHARP = 8  # with a typical distance of 1, Eq. 1 is nearly flat; sharpened by this power, it decides between kinds
@@ -99,6 +102,7 @@ def predict_images(
     images: Source,
     *,
     among: str = "all",
+    none: float | None = None,
     network: str | None = None,
     data: str | Path | None = None,
     device: str | None = None,
@@ -106,11 +110,14 @@ def predict_images(
 ) -> Assignment:
     """Return the kinds of pictures.
 
-    among: "all" kinds, or only the "new" or the "known" ones. network: the run's, which has to be named if it is a
-    `module:function`. data: the folder of named data sets. device: where to compute; None: the best there is.
+    among: "all" kinds, or only the "new" or the "known" ones. none: the share of true members that may be called none
+    of these, 0 for nothing being called that; None: the run's setting, where all kinds are asked for and the model can
+    tell. network: the run's, which has to be named if it is a `module:function`. data: the folder of named data sets.
+    device: where to compute; None: the best there is.
     """
     if among not in AMONG:
         raise unknown_name("value of --among", among, AMONG)
+    _check_none(none, among)
     if not run.lists(names.MODEL):
         raise UsageError(
             f"The method {method_of(run)!r} says nothing about pictures that it was not given.",
@@ -123,28 +130,94 @@ def predict_images(
         _check_prototypes(extra, about.get("known_classes"), model)
     model.to(pick_device(device))
     said = model_outputs(model, pictures, title="Predicting", progress=progress)
-    new = tuple(new_kind(number) for number in range(model.kinds))
-    known = tuple(known_kind(name) for name in about["known_classes"])
-    columns = {"all": new + known, "new": new, "known": known}[among]
+    head = columns_of(model, about, where)
     source: dict[str, Any] = {"run": str(run.path), "method": method_of(run), "version": run.version}
     log_p = said.log_p
+    mixed = any(sort_of(column) == "known" for column in head)
     if "calibration" in extra:
         _check_finite(np.exp(log_p), pictures)
         own = calibrated(torch.from_numpy(np.exp(log_p)), extra["calibration"]).numpy()
         log_p = np.log(np.maximum(own, np.finfo(np.float32).tiny))
-        source["calibrated"] = among == "new"  # how known kinds compare with new ones is not calibrated
-    probabilities = combined(log_p, said.features, extra, among)
+        source["calibrated"] = among == ("all" if mixed else "new")  # between the kinds that the head tells apart
+    columns, probabilities = _chosen(head, log_p, said.features, extra, about, among)
     _check_finite(probabilities, pictures)
     found = Assignment(pictures.names, columns, probabilities, source)
+    found = _as_said(run, found, model, head, said.features, extra, among, data, progress)
+    rate = rate_of_none(run, none)
+    unlike = Unlike.from_tensors(extra) if rate and among == "all" else None
+    if unlike is None:
+        if none and among == "all":
+            raise UsageError(
+                f"The model in {run.path} keeps no pictures of its kinds that others could be compared with.",
+                hint="Leave --none out: runs keep them only where f is not trained on their pictures.",
+            )
+        return found
+    return unlike.apply(found, unlike(said.features), rate)
+
+
+def rate_of_none(run: RunFolder, none: float | None) -> float:
+    """Return the share of true members that may be called none of these: what was asked, or the run's setting."""
+    return run.settings.none if none is None else none
+
+
+def columns_of(model: Model, about: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Return the kinds that a model's head tells apart: as its file says, or else new ones."""
+    told = about.get("columns")
+    if told is None:
+        return new_kinds(model.kinds)
+    if not isinstance(told, list) or len(told) != model.kinds or not all(isinstance(one, str) for one in told):
+        raise DataError(f"{where} does not say which {model.kinds} kinds it tells apart.", hint="The file is damaged.")
+    for column in told:
+        sort_of(column)
+    return tuple(told)
+
+
+def _chosen(
+    head: tuple[str, ...],
+    log_p: NDArray[np.float32],
+    features: NDArray[np.float32],
+    extra: dict[str, Tensor],
+    about: Mapping[str, Any],
+    among: str,
+) -> tuple[tuple[str, ...], NDArray[np.float32]]:
+    """Return the columns asked for and their probabilities: by the head, and by prototypes of kinds that it has not."""
+    sorts = [sort_of(column) for column in head]
+    if "known" not in sorts:
+        known = tuple(known_kind(name) for name in about["known_classes"])
+        return {"all": head + known, "new": head, "known": known}[among], combined(log_p, features, extra, among)
+    rows = [row for row, sort in enumerate(sorts) if among in ("all", sort)]
+    p = np.exp(log_p[:, rows])
+    if among != "all":
+        p /= np.maximum(p.sum(axis=1, keepdims=True), 1e-30)
+    return tuple(head[row] for row in rows), p
+
+
+def _as_said(
+    run: RunFolder,
+    found: Assignment,
+    model: Model,
+    head: tuple[str, ...],
+    features: NDArray[np.float32],
+    extra: dict[str, Tensor],
+    among: str,
+    data: str | Path | None,
+    progress: Progress,
+) -> Assignment:
+    """Return what was predicted in the kinds as people made them, where they said anything."""
     answer = read_answer(run, progress)
     if answer.state is None or not (answer.is_corrected or answer.is_again):
         return found
-    parts = _parts(run, answer, model, data, progress) if among != "known" else {}
-    return _followed(found, answer.state, parts, said.features, extra["spread"].numpy(), among)
+    parts = _parts(run, answer, model, head, data, progress) if among != "known" else {}
+    return _followed(found, answer.state, parts, features, extra["spread"].numpy(), among)
 
 
 def _parts(
-    run: RunFolder, answer: Answer, model: Model, data: str | Path | None, progress: Progress
+    run: RunFolder,
+    answer: Answer,
+    model: Model,
+    head: tuple[str, ...],
+    data: str | Path | None,
+    progress: Progress,
 ) -> dict[str, dict[str, NDArray[np.float32]]]:
     """Return the mean features of what the model's kinds were split into, by the model's kind and the kind now.
 
@@ -152,8 +225,8 @@ def _parts(
     """
     state = answer.state
     assert state is not None
-    new, now = [new_kind(number) for number in range(model.kinds)], answer.assignment.kinds
-    made = sorted({str(kind) for kind in now if sort_of(kind) == "new" and kind not in new})
+    now = answer.assignment.kinds
+    made = sorted({str(kind) for kind in now if sort_of(kind) == "new" and kind not in head})
     rows = np.flatnonzero(np.isin(now, made))
     if not len(rows):
         return {}
@@ -162,16 +235,16 @@ def _parts(
     origin = outputs.log_p.argmax(axis=1)  # the kind that the model takes each of them for
     found: dict[str, dict[str, NDArray[np.float32]]] = {}
     for number in np.unique(origin).tolist():
-        there = current_column(state, new[number])
+        there = current_column(state, head[number])
         for kind in made:
             of = (origin == number) & (now[rows] == kind)
             if of.any():
-                found.setdefault(new[number], {})[kind] = outputs.features[of].mean(axis=0)
+                found.setdefault(head[number], {})[kind] = outputs.features[of].mean(axis=0)
         stayed = np.flatnonzero(now == there)
         if len(stayed) and there != NONE:
             title = "Kinds that they were made from"
             own = model_outputs(model, everyone.select(stayed), title=title, progress=progress)
-            found[new[number]][there] = own.features.mean(axis=0)
+            found[head[number]][there] = own.features.mean(axis=0)
     return found
 
 
@@ -217,6 +290,21 @@ def _check_prototypes(extra: dict[str, Tensor], known: Any, model: Model) -> Non
         raise ValueError("the prototypes are not those of its kinds")
     if not (extra["means"].isfinite().all() and extra["spread"].isfinite().all() and (extra["spread"] > 0).all()):
         raise ValueError("the prototypes are not finite, or have no spread")
+
+
+def _check_none(none: float | None, among: str) -> None:
+    """Raise an error if the rate of none is no share, or asked for where it has no meaning."""
+    if none is None:
+        return
+    if not 0 <= none < 1:
+        raise UsageError(
+            f"--none {none:g} is no share of pictures: it should be at least 0 and below 1.",
+            hint="0.05 lets one in twenty members be called none; 0 calls none that.",
+        )
+    if none and among != "all":
+        raise UsageError(
+            f"--none compares pictures with all kinds, and --among {among} leaves some out.", hint="Leave one out."
+        )
 
 
 def _check_finite(probabilities: NDArray[np.float32], pictures: ImageSet) -> None:

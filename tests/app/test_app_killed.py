@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import shutil
@@ -9,11 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from windows import serve_elsewhere
 
 from newkinds.app.serving import open_workbench
 from newkinds.corrections import History
@@ -34,6 +37,20 @@ def started(run: Path) -> tuple[subprocess.Popen[str], str]:
     raise AssertionError("no address was shown")
 
 
+# A process that has imported everything, from which those are made that are killed.
+CLEAN = multiprocessing.get_context("forkserver")
+CLEAN.set_forkserver_preload(["newkinds.app.serving"])
+
+
+def forked(run: Path) -> tuple[Any, str]:
+    """Serve a workbench in a process of its own, and return it with its address."""
+    here, there = CLEAN.Pipe()
+    process = CLEAN.Process(target=serve_elsewhere, args=(run, there), daemon=True)
+    process.start()
+    assert here.poll(60)
+    return process, here.recv()
+
+
 class Hands(threading.Thread):
     """Somebody who says random things, one after the other, until nobody answers. saved: what was called saved."""
 
@@ -42,6 +59,7 @@ class Hands(threading.Thread):
         self.random = random.Random(seed)
         self.saved: list[tuple[int, Any]] = []
         self.last: Any = None
+        self.begun = threading.Event()  # something was saved
         self._url = url
 
     def run(self) -> None:
@@ -58,6 +76,7 @@ class Hands(threading.Thread):
                         state = answer.json()
                         self.saved += [(number, state["said"]) for number in state["saved"]]
                         self.last = state
+                        self.begun.set()
             except httpx.HTTPError:
                 return
 
@@ -89,34 +108,35 @@ class Hands(threading.Thread):
 def kill_in_the_middle(made_up: Path, folder: Path, seed: int) -> int:
     """Work on a run, kill the server, look at what is left, and return how many lines were saved."""
     run = Path(shutil.copytree(made_up / "run", folder / f"run-{seed}"))
-    process, url = started(run)
-    hands = [Hands(url, seed)]
-    hands[0].start()
-    threading.Event().wait(0.15 + random.Random(seed).random())
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    hands[0].join()
+    process, url = forked(run)
+    hands = Hands(url, seed)
+    hands.start()
+    assert hands.begun.wait(30)
+    time.sleep(0.5 * random.Random(seed).random())
+    process.kill()
+    process.join()
+    hands.join()
     journal = Journal.open(RunFolder.open(run))
-    for number, said in hands[0].saved:
+    for number, said in hands.saved:
         assert journal.lines[number - 1].said.model_dump(mode="json") == said
     again = History(journal.answer, RunFolder.open(run).get_json("known.json"))
     for line in journal.lines:
         again.take(line.number, line.said)
     assert journal.state == again.state
-    if hands[0].last and hands[0].last["version"] == journal.last:
-        assert open_workbench(run).overview()["kinds"] == hands[0].last["kinds"]
-    return len(hands[0].saved)
+    if hands.last and hands.last["version"] == journal.last:
+        assert open_workbench(run).overview()["kinds"] == hands.last["kinds"]
+    return len(hands.saved)
 
 
 def test_nothing_that_was_called_saved_is_lost_when_the_server_is_killed(made_up: Path, tmp_path: Path) -> None:
-    assert sum(kill_in_the_middle(made_up, tmp_path, seed) for seed in range(2)) > 0
+    assert min(kill_in_the_middle(made_up, tmp_path, seed) for seed in range(4)) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_nothing_is_lost_in_a_hundred_sequences(made_up: Path, tmp_path: Path) -> None:
     saved = [kill_in_the_middle(made_up, tmp_path, seed) for seed in range(100, 200)]
-    assert sum(count > 0 for count in saved) > 80
+    assert min(saved) > 0
 
 
 def test_ctrl_c_stops_it_and_the_answer_follows(made_up: Path, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import base64
 import json
 import time
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from newkinds.app.serving import Serving
+from newkinds.app.serving import Serving, open_workbench
 
 
 class Window:
@@ -44,6 +45,13 @@ class Window:
 
     def kind(self, kind: str) -> Any:
         return next(one for one in self.asked("/api/state")["kinds"] if one["kind"] == kind)
+
+
+def serve_elsewhere(run: Path, told: Connection) -> None:
+    """Serve a workbench in a process of its own, and tell its address."""
+    serving = Serving(open_workbench(run), log=lambda text: None)
+    told.send(serving.url)
+    serving.run()
 
 
 @dataclass(frozen=True)

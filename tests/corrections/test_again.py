@@ -50,7 +50,7 @@ def test_what_was_said_always_stays(seed: int) -> None:
     points, truth = clouds(each=8)
     rng = np.random.default_rng(seed)
     machine = sure(rng.integers(0, 4, len(truth)), ("new:0", "new:1", "known:bolt", "none"))
-    said = Said(machine.columns, machine.labels, rng.random(len(truth)) < 0.4, 3)
+    said = Said(machine.columns, machine.labels, rng.random(len(truth)) < 0.4, 1 + machine.labels, 3)
     found = sorted_anew(machine.names, said, points, {})
     np.testing.assert_array_equal(found.labels[said.pinned], machine.labels[said.pinned])
     none = machine.kinds == "none"
@@ -73,6 +73,18 @@ def test_merged_and_rejected_kinds_are_not_found_again() -> None:
     for line, action in enumerate((Merge(kinds=("new:0", "new:1")), Reject(kinds=("new:3",))), 1):
         again.take(line, action)
     assert again.state.kind_of(found.names[0]) == "new:0"
+
+
+def test_a_merged_kind_has_a_mean_for_each_of_its_parts() -> None:
+    rng = np.random.default_rng(0)
+    centres = np.array([[3.0, 0, 0], [-3.0, 0.5, 0], [0, 3.0, 0]])  # the first two are one kind, seen from two sides
+    truth = np.repeat([0, 1, 2], 20)
+    points = (centres[truth] + 0.3 * rng.normal(size=(60, 3))).astype(np.float32)
+    machine = sure(truth, ("new:0", "new:1", "new:2"))
+    history = History(machine)
+    history.take(1, history.resolved(Merge(kinds=("new:0", "new:1"))))
+    found = sorted_anew(machine.names, what_was_said(machine, history.state, 1), points, {})
+    assert found.kinds.tolist() == ["new:0"] * 40 + ["new:2"] * 20
 
 
 def test_kinds_that_persist_keep_their_numbers_by_their_members() -> None:
@@ -107,7 +119,7 @@ def test_a_kind_of_other_pictures_gets_a_number_that_none_had() -> None:
 
 def test_what_was_said_of_other_pictures_is_refused() -> None:
     machine = sure(np.zeros(3, dtype=np.int64), ("new:0", "new:1"))
-    said = Said(machine.columns, machine.labels, np.ones(3, dtype=np.bool_), 1)
+    said = Said(machine.columns, machine.labels, np.ones(3, dtype=np.bool_), machine.labels, 1)
     with pytest.raises(DataError, match="about 3 pictures, and there are 4"):
         sorted_anew(("a", "b", "c", "d"), said, np.ones((4, 2)), {})
 

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from newkinds.assignment import NONE, Assignment, new_kind, sort_of
 from newkinds.clustering.neighbours import directions_float32
-from newkinds.corrections.corrected import corrected
+from newkinds.corrections.corrected import corrected, current_column
 from newkinds.corrections.state import State
 from newkinds.errors import DataError
 
@@ -24,32 +24,37 @@ SHARED = 0.5  # of the smaller of two kinds: sharing as many pictures, they are 
 @dataclass(frozen=True)
 class Said:
     """What pictures are sorted by: the kinds now, in order of columns; the kind of each picture, and of which it was
-    said by a person, int64 and bool (N,). line: the last one of the journal that counts.
+    said by a person, int64 and bool (N,). parts: int64 (N,), of pictures of a kind that was merged, the kind of the
+    machine's that they came from: each has a mean of its own. line: the last one of the journal that counts.
     """
 
     columns: tuple[str, ...]
     labels: NDArray[np.int64]
     pinned: NDArray[np.bool_]
+    parts: NDArray[np.int64]
     line: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
         pinned = np.flatnonzero(self.pinned).tolist()
-        return {"columns": list(self.columns), "labels": self.labels.tolist(), "pinned": pinned, "line": self.line}
+        values = {"columns": list(self.columns), "labels": self.labels.tolist(), "parts": self.parts.tolist()}
+        return {**values, "pinned": pinned, "line": self.line}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Said:
         """Take back what `to_dict` gave."""
-        pinned = np.zeros(len(values["labels"]), dtype=np.bool_)
+        labels, parts = (np.array(values[key], dtype=np.int64) for key in ("labels", "parts"))
+        pinned = np.zeros(len(labels), dtype=np.bool_)
         pinned[values["pinned"]] = True
-        labels = np.array(values["labels"], dtype=np.int64)
-        return cls(tuple(values["columns"]), labels, pinned, int(values["line"]))
+        return cls(tuple(values["columns"]), labels, pinned, parts, int(values["line"]))
 
 
 def what_was_said(answer: Assignment, state: State, line: int) -> Said:
     """Return what people said about an answer, up to a line of the journal."""
     now = corrected(answer, state)
-    return Said(now.columns, now.labels, state.said.copy(), line)
+    became = np.array([now.columns.index(current_column(state, column)) for column in answer.columns], dtype=np.int64)
+    stayed = became[answer.labels] == now.labels
+    return Said(now.columns, now.labels, state.said.copy(), np.where(stayed, 1 + answer.labels, 0), line)
 
 
 def sorted_anew(names: Sequence[str], said: Said, features: NDArray[Any], source: Mapping[str, Any]) -> Assignment:
@@ -66,9 +71,10 @@ def sorted_anew(names: Sequence[str], said: Said, features: NDArray[Any], source
     turned = directions_float32(features).astype(np.float64)
     weights = np.where(said.pinned, WEIGHT, 1.0)
     kinds = len(said.columns)
-    means = np.stack([(turned * (weights * (said.labels == kind))[:, None]).sum(axis=0) for kind in range(kinds)])
-    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
-    scores = SHARP * (turned @ means.T)
+    scores = np.full((len(names), kinds), -np.inf)
+    for kind in range(kinds):
+        for mean in _means(turned, weights, said, kind):
+            scores[:, kind] = np.maximum(scores[:, kind], SHARP * (turned @ mean))
     sizes = np.bincount(said.labels, minlength=kinds)
     nobody = np.array([column == NONE for column in said.columns]) | (sizes == 0)
     scores[:, nobody] = -np.inf
@@ -78,6 +84,21 @@ def sorted_anew(names: Sequence[str], said: Said, features: NDArray[Any], source
     numbers = np.exp(scores)
     numbers /= numbers.sum(axis=1, keepdims=True)
     return Assignment(tuple(names), said.columns, numbers.astype(np.float32), {**source, "again": said.line})
+
+
+def _means(
+    turned: NDArray[np.float64], weights: NDArray[np.float64], said: Said, kind: int
+) -> list[NDArray[np.float64]]:
+    """Return the direction of a kind's mean; of one that was merged, those of its parts.
+
+    Pictures that people moved into it belong to its largest part.
+    """
+    inside = said.labels == kind
+    parts, counts = np.unique(said.parts[inside & (said.parts > 0)], return_counts=True)
+    largest = parts[counts.argmax()] if len(parts) else 0
+    of = np.where(said.parts == 0, largest, said.parts)
+    means = [weights[inside & (of == part)] @ turned[inside & (of == part)] for part in np.unique(of[inside])]
+    return [mean / max(float(np.linalg.norm(mean)), 1e-12) for mean in means]
 
 
 def renumbered(found: Assignment, before: Sequence[str], next_number: int) -> Assignment:

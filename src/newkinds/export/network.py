@@ -1,8 +1,9 @@
 """The model of a run as an ONNX file, for programs without newkinds or torch.
 
 The input `images` is float32 (N, C, H, W) in [0, 1], for any N, with the C, H and W of the run; after embeddings it is
-(N, d). The output `p` is p(k|i), float32 (N, K), as `predict` gives it among the new kinds. The normalisation of the
-pixels is included. The metadata has everything else.
+(N, d). The output `p` is p(k|i), float32 (N, K), as `predict` gives it among the kinds that the model tells apart: the
+new ones, and the known ones if the heap held them. The normalisation of the pixels is included. The metadata has
+everything else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from newkinds.assignment import new_kind, sort_of
+from newkinds.assignment import sort_of
 from newkinds.corrections.corrected import current_column
 from newkinds.corrections.imports import kind_title
 from newkinds.errors import DataError, NumericsError, UsageError
@@ -27,6 +28,7 @@ from newkinds.export.formats import Sorted
 from newkinds.methods.registry import HEADS
 from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
+from newkinds.predict import columns_of
 from newkinds.progress import Progress
 from newkinds.rehearsal.calibration import of_other_pictures
 from newkinds.runs import RunFolder, names
@@ -70,15 +72,16 @@ def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None
             f"The run in {run.path}, by the method {method_of(run)!r}, keeps no network.",
             hint="Use --to csv, jsonl or folders, or discover with another --method: some keep no network.",
         )
-    model, extra, _ = model_from_bytes(run.get(names.MODEL), str(run.path / names.MODEL), HEADS, admitted=network)
-    new = [new_kind(number) for number in range(model.kinds)]
-    has = sum(sort_of(column) == "new" for column in answer.machine.columns)
-    if model.kinds != has and not answer.is_again:
+    where = str(run.path / names.MODEL)
+    model, extra, about = model_from_bytes(run.get(names.MODEL), where, HEADS, admitted=network)
+    head = columns_of(model, about, where)
+    counts = [sum(sort_of(one) == "new" for one in columns) for columns in (head, answer.machine.columns)]
+    if counts[0] != counts[1] and not answer.is_again:
         raise DataError(
-            f"{run.path / names.MODEL} tells {model.kinds} kinds apart, the run has {has}.",
+            f"{where} tells {counts[0]} new kinds apart, the run has {counts[1]}.",
             hint="Run `newkinds discover` again with another --out.",
         )
-    called, into = _as_now(new, answer, what, progress)
+    called, into = _as_now(head, answer, what, progress)
     module = Probabilities(model.float(), extra.get("calibration"), into).eval()
     with progress.step("Writing the network", 2) as step:
         proto = _converted(module, _pictures(model, 2))
@@ -92,26 +95,26 @@ def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None
 
 
 def _as_now(
-    new: Sequence[str], answer: Answer, what: Sorted, progress: Progress
+    head: Sequence[str], answer: Answer, what: Sorted, progress: Progress
 ) -> tuple[tuple[str, ...], Tensor | None]:
     """Return what the kinds of the file are called, and which of them each of the model's is; None if all are as made.
 
     A file cannot tell the parts of a kind that was split: they stay one in it.
     """
     title = dict(zip(what.found.columns, what.called, strict=True))
-    now = list(new)
+    now = list(head)
     if answer.state is not None:
-        now = [current_column(answer.state, column) for column in new]
-        made = [kind for kind in what.found.columns if sort_of(kind) == "new" and kind not in new]
+        now = [current_column(answer.state, column) for column in head]
+        made = [kind for kind in what.found.columns if sort_of(kind) == "new" and kind not in head]
         if made:
             told = ", ".join(title[kind] for kind in made[:5])
             progress.warn(f"The network does not tell kinds that were made since: {told}. `newkinds predict` does.")
     called = [title.get(column) or kind_title(column, answer.called) for column in now]
     kinds = list(dict.fromkeys(called))
-    if len(kinds) == len(new):
+    if len(kinds) == len(head):
         return tuple(called), None
-    into = torch.zeros(len(new), len(kinds))
-    into[torch.arange(len(new)), torch.tensor([kinds.index(name) for name in called])] = 1
+    into = torch.zeros(len(head), len(kinds))
+    into[torch.arange(len(head)), torch.tensor([kinds.index(name) for name in called])] = 1
     return tuple(kinds), into
 
 

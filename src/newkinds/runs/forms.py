@@ -94,7 +94,7 @@ _SCORES = keys(
 _TRIAL = keys({"acc": number, "nmi": number})
 _REHEARSED = keys(
     {"hidden": each(text), "pictures": whole, "chance": number, "trials": table(_TRIAL)},
-    {"pixels": maybe(number), "asked": maybe(whole)},
+    {"pixels": maybe(number), "asked": maybe(whole), "likeness": maybe(number)},
 )
 
 FORMS: dict[str, Form] = {
@@ -149,10 +149,14 @@ FORMS: dict[str, Form] = {
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
     names.ASSIGNMENT: keys({"columns": each(kind), "source": keys({}, {"method": text, "calibrated": flag})}),
     names.KNOWN: each(text),
+    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}),
     names.AGAIN: both(
-        keys({"columns": each(text), "labels": each(whole), "pinned": each(whole), "line": whole}),
+        keys(
+            {"columns": each(text), "labels": each(whole), "pinned": each(whole), "parts": each(whole), "line": whole}
+        ),
         lambda value: (
-            max(value["labels"], default=0) < len(value["columns"])
+            len(value["labels"]) == len(value["parts"])
+            and max(value["labels"], default=0) < len(value["columns"])
             and max(value["pinned"], default=0) < len(value["labels"])
         ),
     ),

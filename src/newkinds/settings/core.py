@@ -54,6 +54,14 @@ class CoreSettings(Section):
         "[count].",
         json_schema_extra=EVERYDAY,
     )
+    none: float = Field(
+        0.05,
+        ge=0,
+        lt=1,
+        description="The share of pictures of known and new kinds that may be called none of these by mistake: the "
+        "larger, the more that are of no kind are found. 0 calls nothing that. In the heap, where it is mixed, and in "
+        "`predict`, both where f is not trained here.",
+    )
     heap: Literal["auto", "new", "mixed"] = Field(
         "auto",
         description='What the unsorted pictures may be of. "new": new kinds only, as in the paper: every picture is '

@@ -1,0 +1,148 @@
+"""Pictures that are of none of the kinds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from newkinds.assignment import Assignment
+from newkinds.unlike import EACH, FAR, NAMES, OTHERS, References, Unlike, learn
+
+Rows = np.ndarray
+
+
+def kinds_of_pictures(kinds: range, each: int, seed: int = 0, width: int = 24) -> tuple[Rows, Rows]:
+    """Return pictures around the means of kinds, and their kinds; the same kind has the same mean for any seed."""
+    rows, labels = [], []
+    for kind in kinds:
+        mean = np.random.default_rng([7, kind]).normal(size=width)
+        rows.append(mean + 0.35 * np.random.default_rng([seed, kind, 1]).normal(size=(each, width)))
+        labels += [kind] * each
+    return np.concatenate(rows).astype(np.float32), np.array(labels, dtype=np.int64)
+
+
+def taught(new: int = 8, known: int = 12, seed: int = 0) -> tuple[Unlike, Rows]:
+    """Return what tells kinds 0 to 19 from others, of which the first 8 are new, and how unlike the heap is."""
+    labelled, labels = kinds_of_pictures(range(new, new + known), 20, 1)
+    heap, kinds = kinds_of_pictures(range(new + known), 20, 2)
+    found = learn(labelled, labels, heap, kinds, new, seed)
+    assert found is not None
+    return found
+
+
+def test_strangers_are_told_and_members_are_not() -> None:
+    unlike, of_heap = taught()
+    members, strangers = kinds_of_pictures(range(20), 30, 3)[0], kinds_of_pictures(range(20, 60), 10, 3)[0]
+    for rate in (0.02, 0.05, 0.2):
+        wrongly = unlike.rejected(unlike(members), rate).mean()
+        assert wrongly == pytest.approx(rate, abs=0.02 + rate / 2)
+        assert unlike.rejected(of_heap, rate).mean() == pytest.approx(rate, abs=0.02 + rate / 2)
+    assert unlike.rejected(unlike(strangers), 0.05).mean() > 0.9
+    assert not unlike.rejected(unlike(strangers), 0).any()
+    more, fewer = (unlike.rejected(unlike(members), rate) for rate in (0.2, 0.05))
+    assert (more | ~fewer).all()  # what is rejected at a lower rate is rejected at a higher one
+
+
+def slow(references: References, picture: Rows, left_out: set[int]) -> list[float]:
+    """Return the signals of one picture, one by one."""
+
+    def distance(a: Rows, b: Rows) -> float:
+        a, b = a.astype(float), b.astype(float)
+        return math.dist(a / np.linalg.norm(a), b)
+
+    rows = [row for row in range(len(references.kinds)) if row not in left_out]
+    far = {row: distance(picture, references.features[row]) for row in rows}
+    near = sorted(far, key=lambda row: far[row])[:3]
+    mean = math.log(sum(far[row] for row in near) / 3)
+    by_kind = {int(k): FAR for k in references.kinds}
+    for row in rows:
+        by_kind[int(references.kinds[row])] = min(by_kind[int(references.kinds[row])], far[row])
+    kind = min(by_kind, key=lambda k: by_kind[k])
+    others = sorted(by_kind.values())[1 : OTHERS + 1]
+    own = references.scale[references.kinds == kind]
+    return [
+        math.log(far[near[0]]),
+        math.log(far[near[0]]) - references.scale[near[0]],
+        mean - float(np.mean(references.scale[near])),
+        math.log(float(np.mean(others)) / by_kind[kind]),
+        (mean - float(own.mean())) / (float(own.std()) + 0.05),
+    ]
+
+
+def test_signals_against_a_slow_reference() -> None:
+    features, kinds = kinds_of_pictures(range(8), 5, width=6)
+    turned = (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float32)
+    references = References.of(turned, kinds)
+    others = kinds_of_pictures(range(10), 2, 5, width=6)[0]
+    for picture, signals in zip(others, references.signals(others), strict=True):
+        assert signals == pytest.approx(slow(references, picture, set()), rel=1e-4, abs=1e-4)
+    rows = np.arange(len(kinds))
+    for row, signals in zip(rows, references.signals(features, rows), strict=True):
+        assert signals == pytest.approx(slow(references, features[row], {int(row)}), rel=1e-4, abs=1e-4)
+    for row, signals in zip(rows, references.signals(features, kinds, apart=True), strict=True):
+        left_out = set(np.flatnonzero(kinds == kinds[row]).tolist())
+        assert signals == pytest.approx(slow(references, features[row], left_out), rel=1e-4, abs=1e-4)
+
+
+def test_the_scale_by_hand() -> None:
+    # Three directions of one kind in the plane: at 0, 60 and 90 degrees. From 60 the others are 1 and .5176 away.
+    angles = np.deg2rad([0, 60, 90, 200])
+    features = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    references = References.of(features, np.array([0, 0, 0, 1]))
+    chord = [2 * math.sin(math.radians(half)) for half in (30, 15, 45)]
+    assert references.scale[1] == pytest.approx(math.log((chord[0] + chord[1]) / 2), abs=1e-6)
+    assert references.scale[3] == pytest.approx(references.scale[:3].mean())  # a single picture has that of the others
+
+
+def test_there_and_back_and_bounded() -> None:
+    labelled, labels = kinds_of_pictures(range(2, 5), 3 * EACH, 1)
+    heap, kinds = kinds_of_pictures(range(5), 10, 2)
+    found = learn(labelled, labels, heap, kinds, 2, 0)
+    assert found is not None
+    unlike = found[0]
+    assert np.bincount(unlike.references.kinds).tolist() == [10, 10, EACH, EACH, EACH]
+    again = Unlike.from_tensors(unlike.to_tensors())
+    assert again is not None
+    others = kinds_of_pictures(range(4, 8), 5, 3)[0]
+    np.testing.assert_array_equal(again(others), unlike(others))
+    assert unlike.to_tensors()["unlike.references"].element_size() == 2
+    assert Unlike.from_tensors({}) is None
+
+
+def test_the_same_seed_gives_the_same() -> None:
+    first, second, other = taught(seed=1), taught(seed=1), taught(seed=2)
+    np.testing.assert_array_equal(first[1], second[1])
+    assert first[0].references.features.shape == other[0].references.features.shape
+
+
+@pytest.mark.parametrize(("new", "known"), [(1, 1), (0, 2), (2, 0), (5, 1)])
+def test_few_kinds(new: int, known: int) -> None:
+    heap, kinds = kinds_of_pictures(range(new + known), 4, 2)
+    labelled, labels = kinds_of_pictures(range(new, new + known), 1, 1) if known else (heap[:0], kinds[:0])
+    found = learn(labelled, labels, heap, kinds, new, 0)
+    assert found is not None
+    assert np.isfinite(found[1]).all()
+    assert found[0].references.signals(heap).shape == (len(heap), len(NAMES))
+
+
+def test_one_kind_has_nothing_to_compare() -> None:
+    heap, kinds = kinds_of_pictures(range(1), 4)
+    assert learn(heap[:0], kinds[:0], heap, kinds, 1, 0) is None
+
+
+def test_the_answer_gets_a_column() -> None:
+    unlike, _ = taught()
+    rows = np.concatenate([kinds_of_pictures(range(3), 1, 3)[0], kinds_of_pictures(range(30, 33), 1, 3)[0]])
+    p = np.full((6, 20), 0.01, dtype=np.float32)
+    p[np.arange(6), np.arange(6)] = 0.81
+    columns = (*(f"new:{k}" for k in range(8)), *(f"known:{k}" for k in range(12)))
+    before = Assignment(tuple("abcdef"), columns, p)
+    after = unlike.apply(before, unlike(rows), 0.05)
+    assert after.kinds.tolist() == ["new:0", "new:1", "new:2", "none", "none", "none"]
+    np.testing.assert_array_equal(after.probabilities[:3, :-1], p[:3])  # what is kept stays as it was
+    assert (after.probability[3:] >= 0.5).all()
+    assert (after.probabilities.sum(axis=1) <= 1 + 1e-6).all()
+    again = unlike.apply(after, unlike(rows), 0.05)
+    assert again.columns == after.columns
