@@ -221,7 +221,7 @@ def test_nothing_else_names_a_method() -> None:
     outside = {name: text for name, text in sources().items() if not name.startswith("newkinds.methods.")}
     named = {(module, name) for module, text in outside.items() for name in names_of_methods(text)}
     assert named == NAMED.keys()
-    shared = {f"newkinds.methods.{name}" for name in ("base", "registry")}
+    shared = {f"newkinds.methods.{name}" for name in ("base", "registry", "mixed")}
     imported = {
         (module, other)
         for module, others in imports(sources()).items()
@@ -340,7 +340,7 @@ USED = """
 import newkinds as nk
 
 found = nk.discover(
-    "stripes", "stripes", out="run", kinds=4, method="spherical", network="patches", truth="folders",
+    "stripes", "stripes", out="run", kinds=4, heap="new", method="spherical", network="patches", truth="folders",
     settings={"pretrain": {"epochs": 1}, "spherical": {"restarts": 3}, "initialise": {"jitter": 0.5}},
 )
 print(found, *nk.methods(), *nk.networks(), *nk.datasets(), nk.settings("jitter"))

@@ -126,6 +126,15 @@ def test_report_makes_the_same_page_again(finished: Path, run: Callable[..., Out
     assert page.read_bytes() == before
 
 
+def test_the_estimator_can_be_named(photos: Path, run: Callable[..., Outcome], tmp_path: Path) -> None:
+    arguments = [photos / "known", photos / "unsorted", "--out", tmp_path / "run", *QUICK]
+    refused = run("count", *arguments, "--estimator", "guess")
+    assert refused.code == 2
+    assert "count.estimator" in refused.err
+    assert run("count", *arguments, "--estimator", "labelled").code == 0
+    assert json.loads((tmp_path / "run" / "count.json").read_text())["estimator"] == "labelled"
+
+
 def test_count_alone_then_discover_in_the_same_folder(
     photos: Path, run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from newkinds.count import Rehearsal, can_rehearse, count_rehearsed, hidden_draws, in_words
-from newkinds.count.rehearsed import log_height, log_heights, log_number
+from newkinds.count.linkage import distances_from_centres, level_of, levels, log_heights, log_number
 from newkinds.errors import DataError
 from newkinds.randomness import one_thread
 from newkinds.settings import Count as CountSettings
@@ -75,6 +75,7 @@ def test_features_without_kinds_cannot_tell() -> None:
     draws = [Rehearsal(rng.normal(size=(160, 16)).astype(np.float32), labels, heap) for heap in nothing(rng, 3)]
     found = count_rehearsed(draws, CountSettings(size_spread=0.5))
     assert found.cannot_tell is not None
+    assert "hardly better than by chance" in found.cannot_tell
     assert math.isnan(found.confidence)
     values = json.loads(json.dumps(found.to_dict()))
     assert values["confidence"] is None
@@ -125,10 +126,25 @@ def test_heights_by_hand() -> None:
 
 
 def test_a_height_gives_back_its_number() -> None:
-    heights = np.log(np.linspace(9, 1, 60))
+    curve = levels(np.log(np.linspace(9, 1, 60)))
     for kinds in (4, 12, 30):
-        assert math.exp(log_number(heights, log_height(heights, kinds))) == pytest.approx(kinds, rel=0.1)
-    assert log_number(heights, 100.0) == 0.0  # one cluster
+        assert math.exp(log_number(curve, level_of(curve, kinds))) == pytest.approx(kinds, rel=0.1)
+    assert log_number(curve, 100.0) == 0.0  # one cluster
+
+
+def test_distances_from_centres_by_hand() -> None:
+    """Four pictures at right angles are 3/4 from their mean, squared, each: 3 in all, of which 3 are free."""
+    found = np.exp(distances_from_centres(log_heights(np.eye(4, dtype=np.float32), 1)))
+    assert found[0] == pytest.approx(1.0)
+    assert found.shape == (3,)
+    assert (np.diff(found) <= 0).all()
+
+
+def test_distances_from_centres_do_not_depend_on_sizes() -> None:
+    rng = np.random.default_rng(0)
+    small, large = (distances_from_centres(log_heights(kinds_of([each] * 10, 0.3, rng)[0], 1)) for each in (12, 48))
+    assert small[9] == pytest.approx(large[9], abs=0.2)
+    assert small[0] > small[9] + 1
 
 
 def test_hidden_draws_take_every_kind_once_in_three() -> None:

@@ -125,6 +125,8 @@ def settings_of(cell: Cell) -> CoreSettings:
         changes = {"profile": profile, **setup.own, **setup.own_of.get(method, {}), **changes}
     if method != "count":
         changes["method"] = method
+    else:
+        changes.setdefault("count.estimator", "paper")
     network = cell.network or setup.network
     if network is not None:
         changes["network"] = network

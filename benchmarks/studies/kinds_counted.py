@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import newkinds as nk
-from newkinds.cache import Cache
+from newkinds.cache import open_cache
 from newkinds.count import Rehearsal, count_rehearsed, hidden_draws
 from newkinds.datasets import named
 from newkinds.datasets.omniglot import EVALUATION
@@ -122,13 +122,15 @@ def photographs(name: str, draw: int, data: Path | None, runs: Path) -> Cases:
             views, labels, settings = Views((kept["plain"], kept["mirrored"])), kept["y"], nk.Settings()
             heap = np.flatnonzero(np.isin(labels, order[known:]))
             heap = heap[thinned(labels[heap], half)]
-            found = []
-            for hidden in hidden_draws(known, settings.count.rehearsals, draw):
-                out = np.isin(labels, np.sort(order[:known])[hidden])
-                taught = np.flatnonzero(np.isin(labels, order[:known]) & ~out)
-                transfer = views.of(taught).learn(labels[taught], settings, Cache())
-                mine, there = (views.of(rows).transferred(transfer) for rows in (np.flatnonzero(out), heap))
-                found.append(Rehearsal(mine, labels[out], there))
+            taught = np.flatnonzero(np.isin(labels, order[:known]))
+            mine, kinds = views.of(taught), labels[taught]
+            way, found = mine.learn(kinds, settings, open_cache()).chosen, []
+            for number in hidden_draws(known, settings.count.rehearsals, draw):
+                hidden = np.sort(order[:known])[number]
+                out = np.isin(kinds, hidden)
+                transfer = mine.learn_from(np.flatnonzero(~out), kinds, way, settings, open_cache())
+                rows = mine.of(np.flatnonzero(out)).transferred(transfer)
+                found.append(Rehearsal(rows, kinds[out], views.of(heap).transferred(transfer)))
             return found
 
         total = {"grocery": 82, "tiny-imagenet": 40}[name]

@@ -56,6 +56,7 @@ def discover(
     *,
     out: str | Path,
     kinds: int | str | None = None,
+    estimator: str | None = None,
     method: str | None = None,
     variant: str | None = None,
     network: str | None = None,
@@ -91,6 +92,7 @@ def discover(
         unsorted: the same without kinds; labels, if there are any, are for scores only.
         out: the run folder.
         kinds: the number of new kinds, or "auto" to estimate it.
+        estimator: how it is estimated: "rehearsed", "paper" (Algorithm 2), "labelled" or "ward".
         method: a name from `newkinds methods`; default "dtc".
         variant: of dtc: "baseline", "pi", "te" or "tep".
         network: f: a name from `newkinds networks`; or `timm:NAME`, `FILE.onnx` or `module:function`, which are trained
@@ -133,6 +135,7 @@ def discover(
         "profile": profile,
         "rehearse.rehearsals": rehearsals,
         "rehearse.choose": choose,
+        "count.estimator": estimator,
     }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
@@ -212,6 +215,7 @@ def count(
     unsorted: Source,
     *,
     out: str | Path,
+    estimator: str | None = None,
     network: str | None = None,
     seed: int | None = None,
     weights: str | PathLike[str] | None = None,
@@ -224,14 +228,14 @@ def count(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Estimate how many new kinds there are (Algorithm 2) and return what `count.json` holds: "k" and the curves.
+    """Estimate how many new kinds there are and return what `count.json` holds: "k" and the curves.
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, network, seed, weights, data, profile, preset, settings, device, offline, cache, progress: as
-            in `discover`.
+        known, unsorted, estimator, network, seed, weights, data, profile, preset, settings, device, offline, cache,
+            progress: as in `discover`.
     """
-    given = {"kinds": "auto", "network": network, "seed": seed, "profile": profile}
+    given = {"kinds": "auto", "count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)

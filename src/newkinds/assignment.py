@@ -88,15 +88,14 @@ class Assignment:
         What remains is divided among the other kinds as before; none of them gets more than the own one, so that what
         is left over may be of no kind here.
         """
-        rows, own = np.arange(len(self)), probability.astype(np.float64)
-        others = self.probabilities.astype(np.float64)
-        others[rows, self.labels] = 0
-        total = others.sum(axis=1)
-        others *= ((1 - own) / np.maximum(total, 1e-30))[:, None]
-        changed = np.minimum(others, 0.999 * own[:, None])
-        changed[rows, self.labels] = own
+        import torch
+
+        from newkinds.rehearsal.calibration import with_own
+
+        columns = self.labels[:, None], probability.astype(np.float64)[:, None]
+        changed = with_own(torch.from_numpy(self.probabilities.astype(np.float64)), *map(torch.from_numpy, columns))
         source = {**self.source, "calibrated": True}
-        return replace(self, probabilities=changed.astype(np.float32), source=source)
+        return replace(self, probabilities=changed.numpy().astype(np.float32), source=source)
 
     def rejecting(self, rejected: NDArray[np.bool_], probability: NDArray[np.float64]) -> Self:
         """Return the same answer with a column "none" and these pictures in it; the others stay as they are.

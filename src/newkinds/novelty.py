@@ -245,5 +245,5 @@ def shifted(probability: NDArray[np.float64], new: float) -> NDArray[np.float64]
 @cache
 def beginning() -> Scale:
     """Return what was found on other data sets."""
-    kept = json.loads(resources.files("newkinds").joinpath("novelty.json").read_text(encoding="utf-8"))
+    kept = json.loads(resources.files("newkinds").joinpath("novelty-beginning.json").read_text(encoding="utf-8"))
     return Scale.from_dict(kept)

@@ -32,12 +32,14 @@ class Regression:
         found: Array = expit(self._design(x) @ self.coefficients)
         return found
 
-    def moved(self, x: Array, yes: NDArray[np.bool_], weights: Array, strength: float) -> Self:
+    def moved(
+        self, x: Array, yes: NDArray[np.bool_], weights: Array, strength: float, freedom: float = FREEDOM
+    ) -> Self:
         """Return the regression after observations: signals (n, s), answers (n,) and for how much each counts (n,).
 
-        strength: observations that the beginning counts as, for each coefficient.
+        strength: observations that the beginning counts as, for each coefficient. freedom: of that for the intercept.
         """
-        held = strength * np.array([FREEDOM, *np.ones(len(self.centre))])
+        held = strength * np.array([freedom, *np.ones(len(self.centre))])
         found = _newton(self._design(x), yes.astype(np.float64), weights, self.coefficients, held)
         return type(self)(self.centre, self.scale, found)
 

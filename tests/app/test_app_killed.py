@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class Hands(threading.Thread):
         self.random = random.Random(seed)
         self.saved: list[tuple[int, Any]] = []
         self.last: Any = None
+        self.begun = threading.Event()  # something was saved
         self._url = url
 
     def run(self) -> None:
@@ -74,6 +76,7 @@ class Hands(threading.Thread):
                         state = answer.json()
                         self.saved += [(number, state["said"]) for number in state["saved"]]
                         self.last = state
+                        self.begun.set()
             except httpx.HTTPError:
                 return
 
@@ -108,7 +111,8 @@ def kill_in_the_middle(made_up: Path, folder: Path, seed: int) -> int:
     process, url = forked(run)
     hands = Hands(url, seed)
     hands.start()
-    threading.Event().wait(0.1 + 0.5 * random.Random(seed).random())
+    assert hands.begun.wait(30)
+    time.sleep(0.5 * random.Random(seed).random())
     process.kill()
     process.join()
     hands.join()
@@ -125,14 +129,14 @@ def kill_in_the_middle(made_up: Path, folder: Path, seed: int) -> int:
 
 
 def test_nothing_that_was_called_saved_is_lost_when_the_server_is_killed(made_up: Path, tmp_path: Path) -> None:
-    assert sum(kill_in_the_middle(made_up, tmp_path, seed) for seed in range(4)) > 0
+    assert min(kill_in_the_middle(made_up, tmp_path, seed) for seed in range(4)) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_nothing_is_lost_in_a_hundred_sequences(made_up: Path, tmp_path: Path) -> None:
     saved = [kill_in_the_middle(made_up, tmp_path, seed) for seed in range(100, 200)]
-    assert sum(count > 0 for count in saved) > 80
+    assert min(saved) > 0
 
 
 def test_ctrl_c_stops_it_and_the_answer_follows(made_up: Path, tmp_path: Path) -> None:

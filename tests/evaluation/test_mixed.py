@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newkinds.assignment import Assignment
-from newkinds.cli.show import show_scores
+from newkinds.cli.show import show_discovery, show_scores
+from newkinds.discovery import Discovery
 from newkinds.evaluation.mixed import MixedScores, mixed_scores
 from newkinds.evaluation.scores import Scores, score, score_answer, score_clusters
 
@@ -157,3 +159,8 @@ def test_the_terminal_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "All Old (3) New (3) right by name known or new, AUROC" in said
     assert "discovered 0.833 0.667 1.000 0.833" in said
     assert "2 called none of these, 1 of them rightly" in said
+
+
+def test_the_terminal_counts_known_kinds_and_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    show_discovery(Discovery(tmp_path, answer(["known:bolt"] * 2 + ["none", "new:0", "new:0"])))
+    assert "5 pictures in 1 new and 1 known kinds, 1 of them in none\n" in capsys.readouterr().out

@@ -67,7 +67,7 @@ def test_what_was_said_stays(tmp_path: Path) -> None:
 
 def test_the_number_of_kinds_is_estimated_without_the_probes(tmp_path: Path) -> None:
     known, heap = embeddings(24, 12, seed=0), embeddings(6, 20, seed=1)[0]
-    settings = {**QUICK, "count": {"max_kinds": 12, "splits": 2, "restarts": 2}}
+    settings = {**QUICK, "count": {"estimator": "paper", "max_kinds": 12, "splits": 2, "restarts": 2}}
     counted = nk.count(known, heap, out=tmp_path / "run", settings=settings)
     assert 0 < len(counted["probes"]) < 24
     assert 4 <= counted["k"] <= 8

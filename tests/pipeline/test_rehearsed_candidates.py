@@ -15,7 +15,7 @@ from newkinds.tensors import from_bytes, to_bytes
 RIGHT = {AS_SET: (True, True, True, False), "3 neighbours": (True, False, False, False), "k-means": (True,) * 4}
 
 
-def files(*_: Any) -> list[tuple[dict[str, torch.Tensor], Any]]:
+def files(*_: Any) -> list[tuple[dict[str, torch.Tensor], Rehearsed]]:
     """Return what `_files` reads of two equal rehearsals."""
     tensors: dict[str, torch.Tensor] = {}
     for number, right in enumerate(RIGHT.values()):
@@ -23,7 +23,8 @@ def files(*_: Any) -> list[tuple[dict[str, torch.Tensor], Any]]:
         tensors |= {f"{number}-{what}": torch.tensor(right) for what in ("right", "pure")}
     trials = {name: Trial(sum(right) / 4, 0.5) for name, right in RIGHT.items()}
     kept = to_bytes(tensors, Rehearsed(("a", "b"), 2, 4, 0.5, None, trials).to_dict())
-    return [from_bytes(kept, "a file")] * 2
+    tensors, told = from_bytes(kept, "a file")
+    return [(tensors, Rehearsed.from_dict(told))] * 2
 
 
 def test_observations_stay_with_their_candidate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_frozen_features_are_counted_by_hidden_kinds(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Views, "learn", watched)
     counted = nk.count(known, heap, out=tmp_path / "run", settings=QUICK)
-    assert taught.count(12) == 4  # four transfers, each from two thirds of the kinds
+    assert taught.count(12) >= 4  # four transfers, each from two thirds of the kinds, beside those of other stages
     assert counted["estimator"] == "rehearsed"
     assert len(counted["answers"]) == 4
     assert 6 <= counted["k"] <= 8
@@ -48,7 +48,7 @@ def test_too_few_known_kinds_are_counted_by_the_paper_s_algorithm(tmp_path: Path
     known, heap = embeddings(6, 14, seed=0), embeddings(4, 14, seed=1)[0]
     settings = {**QUICK, "count": {**QUICK["count"], "splits": 2, "restarts": 2, "max_kinds": 8}}
     counted = nk.count(known, heap, out=tmp_path / "run", settings=settings)
-    assert counted["estimator"] == "probes"
+    assert counted["estimator"] == "paper"
     assert any("6 known kinds are too few to hide some and rehearse" in remark for remark in counted["remarks"])
 
 

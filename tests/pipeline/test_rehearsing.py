@@ -76,6 +76,19 @@ def test_predict_says_calibrated_probabilities_of_new_kinds(run: Path) -> None:
     assert np.abs(again.probability - found.assignment.probability).mean() < 0.1
 
 
+def test_a_heap_of_another_sort_is_called_so(run: Path, tmp_path: Path) -> None:
+    assert "unlike anything known" not in (run / names.TRUST).read_text()
+    known, heap = embeddings(tmp_path)
+    for file, first in ((known, True), (heap, False)):  # what the one varies in, the other does not
+        with np.load(file) as arrays:
+            points, labels = arrays["embeddings"], arrays["labels"]
+        idle = np.random.default_rng(1).normal(size=points.shape).astype(np.float32)
+        np.savez(file, embeddings=np.concatenate([points, idle] if first else [idle, points], axis=1), labels=labels)
+    found = discover(known, heap, tmp_path / "run")
+    assert found.trust is not None
+    assert "The unsorted pictures are unlike anything known" in found.trust.remarks[0]
+
+
 def test_without_rehearsals_nothing_is_claimed(tmp_path: Path) -> None:
     found = discover(*embeddings(tmp_path), tmp_path / "run", rehearsals=0)
     assert not found.assignment.calibrated
@@ -131,7 +144,7 @@ def test_too_few_known_kinds_are_said_and_the_range_is_wide(tmp_path: Path) -> N
     trust = json.loads((tmp_path / "run" / names.TRUST).read_text())
     assert trust["rehearsals"] == 0
     assert "4 known kinds of at least 3 pictures" in trust["why"]
-    assert trust["high"] - trust["low"] > 0.2
+    assert trust["high"] - trust["low"] > 0.15
 
 
 def test_settings_that_are_clearly_better_are_taken_unless_they_were_said_or_choosing_is_off(tmp_path: Path) -> None:

@@ -37,6 +37,12 @@ def test_too_few_kinds_give_no_heap(kinds: int, shared: bool, number: int) -> No
     assert len(heaps(np.repeat(np.arange(kinds), 20), shared=shared)) == number
 
 
+def test_two_of_few_kinds_are_left_out_in_turn() -> None:
+    found = heaps(np.repeat(np.arange(4), 20), number=6)
+    assert len({draw.hidden for draw in found}) == 6  # all pairs of four kinds
+    assert len(heaps(np.repeat(np.arange(4), 20), number=8)) == 8  # more than there are pairs
+
+
 def test_kinds_with_too_few_pictures_are_not_hidden() -> None:
     labels = np.repeat(np.arange(12), [20] * 6 + [FEWEST_EACH - 1] * 6)
     assert {kind for draw in heaps(labels) for kind in draw.hidden} <= set(range(6))

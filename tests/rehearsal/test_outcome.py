@@ -16,6 +16,7 @@ from newkinds.rehearsal.outcome import (
     choice_in_words,
     compare_candidates,
     is_hopeless,
+    still_tried,
     why_hopeless,
 )
 from newkinds.rehearsal.trust import Trust, judge
@@ -35,6 +36,17 @@ def test_a_change_is_made_only_where_it_is_clearly_better() -> None:
     worse = [rehearsed(0.7, 0.6 + i / 100) for i in range(5)]
     for some in (small, unsteady, once, worse):
         assert best_candidate(compare_candidates(some)) == AS_SET
+
+
+def test_a_candidate_that_gains_nothing_is_given_up_after_two_rehearsals() -> None:
+    all_ = [AS_SET, "other"]
+    assert still_tried([], all_) == still_tried([rehearsed(0.7, 0.1)], all_) == all_
+    assert still_tried([rehearsed(0.7, 0.6), rehearsed(0.7, 0.75)], all_) == [AS_SET]
+    ahead = [rehearsed(0.7, 0.6), rehearsed(0.7, 0.85)]
+    assert still_tried(ahead, all_) == all_
+    given_up = replace(ahead[0], trials={AS_SET: Trial(0.7, 0.7)})
+    assert still_tried([*ahead, given_up], all_) == [AS_SET]  # once out, it stays out
+    assert best_candidate(compare_candidates([*ahead, given_up])) == AS_SET
 
 
 def test_the_gain_is_paired() -> None:
@@ -101,13 +113,33 @@ def test_fewer_rehearsals_say_less() -> None:
     past = [seen(500, share, seed) for seed, share in enumerate((0.7, 0.72, 0.71, 0.69, 0.7))]
     trials = [Trial(0.7, 0.7)] * 5
     heap = seen(500, 0.7, 9)
-    some = judge(heap.x, heap.kinds, 20, past, past, trials)[0]
+    some = judge(heap.x, heap.kinds, 20, past, past, trials, hidden=20)[0]
     none, probability = judge(heap.x, heap.kinds, 20, [], [], [], why="there are too few known kinds")
     assert some.high - some.low < none.high - none.low
     assert np.array_equal(probability, beginning("right")(heap.x))
     assert none.rehearsed is None
     assert none.error is None
     assert "other data sets: there are too few known kinds" in none.in_words()
+
+
+def test_few_hidden_kinds_widen_the_range_and_say_why() -> None:
+    past = [seen(500, share, seed) for seed, share in enumerate((0.7, 0.72, 0.71, 0.69, 0.7))]
+    trials, heap = [Trial(0.7, 0.7)] * 5, seen(500, 0.7, 9)
+    widths = []
+    for hidden in (2, 4, 8, 20):
+        trust = judge(heap.x, heap.kinds, 20, past, past, trials, hidden=hidden, remarks=["first"])[0]
+        widths.append(trust.high - trust.low)
+        told = f"Only {hidden} of your own kinds were hidden at a time" in " ".join(trust.remarks)
+        assert told is (hidden < 8)
+        assert trust.remarks[0] == "first"
+    assert widths[0] > widths[1] > widths[2] == widths[3]
+
+
+def test_a_heap_may_differ_more_from_rehearsals_than_they_from_one_another() -> None:
+    past = [seen(5000, 0.7, seed) for seed in range(5)]  # which foretell one another to the percent
+    heap = seen(500, 0.7, 9)
+    trust = judge(heap.x, heap.kinds, 20, past, past, [Trial(0.7, 0.7)] * 5, hidden=20)[0]
+    assert trust.high - trust.low > 0.1
 
 
 def test_purity_is_of_kinds_and_none_for_empty_ones() -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from made_up_runs import trusted
 
+from newkinds.configure import make_settings
 from newkinds.errors import DataError
 from newkinds.report.kinds import runners_up, summarise_kinds
+from newkinds.report.run import used_settings
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,11 @@ def test_central_doubtful_and_border_pictures(make_data: Any) -> None:
     assert {pick.item for pick in kind.border_picks}.isdisjoint(rest)
     margins = [pick.probability - pick.runner_up_probability for pick in kind.border_picks]
     assert margins == sorted(margins)
+
+
+def test_settings_of_methods_that_had_no_part_are_not_shown() -> None:
+    settings = make_settings({}).model_dump(mode="json")
+    shown = used_settings(settings, {"dtc"})
+    assert {"seed", "images", "count", "discover"} <= shown.keys()
+    assert not {"lsc", "pim", "kmeans", "simgcd"} & shown.keys()
+    assert {"discover", "lsc"} <= used_settings(settings, {"dtc", "lsc"}).keys()

@@ -91,6 +91,10 @@ Choose = Annotated[
     str | None,
     typer.Option("--choose", help="auto: take other settings where rehearsals say they are clearly better; or off."),
 ]
+Estimator = Annotated[
+    str | None,
+    typer.Option("--estimator", help="How the number of new kinds is estimated: rehearsed, paper, labelled or ward."),
+]
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),

@@ -12,6 +12,7 @@ from newkinds.cli.base import (
     Choose,
     Data,
     Device,
+    Estimator,
     Heap,
     Images,
     Kinds,
@@ -76,6 +77,7 @@ def discover(
     unsorted: Unsorted,
     folder: Out,
     kinds: Kinds = None,
+    estimator: Estimator = None,
     heap: Heap = None,
     method: Method = None,
     variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
@@ -106,7 +108,7 @@ def discover(
     """
     options = {"kinds": kinds_from(kinds), "method": method, "discover.variant": variant}
     options |= {"network": network, "tune": tune, "seed": seed, "profile": profile, "heap": heap}
-    options |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose}
+    options |= {"rehearse.rehearsals": rehearsals, "rehearse.choose": choose, "count.estimator": estimator}
     found = nk.discover(
         known,
         unsorted,
@@ -166,6 +168,7 @@ def count(
     known: Known,
     unsorted: Unsorted,
     folder: Out,
+    estimator: Estimator = None,
     network: Network = None,
     seed: Seed = None,
     weights: Weights = None,
@@ -183,16 +186,14 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    chosen = settings_from(
-        settings, set_, {"network": network, "seed": seed, "profile": profile}, preset, (known, unsorted)
-    )
+    options = {"count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
     found = nk.count(
         known,
         unsorted,
         out=folder,
         weights=weights,
         data=data,
-        settings=chosen,
+        settings=settings_from(settings, set_, options, preset, (known, unsorted)),
         device=device,
         offline=offline,
         cache=cache,

@@ -48,6 +48,8 @@ def show_discovery(found: Discovery) -> None:
     """Print what was found, how far to trust it, what to look at, where the files are, and what to do next."""
     if found.machine is not None:
         out.print(f"{found.assignment.summary()}, as people corrected it", markup=False)
+    elif any(not column.startswith("new:") for column in found.columns):
+        out.print(found.assignment.summary(), markup=False)
     else:
         sizes = Counter(found.labels.tolist()).values()
         asked = found.probabilities.shape[1]

@@ -6,42 +6,49 @@ over to the heap: the clusters that are left there are the estimate.
 
 That height depends on how many pictures a kind has. So it is found for several ratios r of the size of the heap's kinds
 to that of the hidden ones, the larger of the two thinned out to the size of the other. Of all numbers K, those are
-likely whose ratio r = pictures / (K x size of a hidden kind) gives that same K again. How exactly it must is what
-rehearsals tell: each hidden set is counted by the height of the others. That kinds are about equally large
-(`count.size_spread`) is known beforehand; the rest is Bayes' rule over K, which gives the estimate and its interval.
+likely whose ratio r = pictures / (K x size of a hidden kind) gives that same K again. Where kinds overlap, many do. So
+a second curve is asked that does not depend on sizes: how far pictures are from the centre of their cluster, with K
+clusters of features as they are. It is less exact, and tells which sizes are possible.
+
+How exactly either must fit is what rehearsals tell: each hidden set is counted by the others. What is known beforehand
+is that new kinds are probably about as large as known ones, all the more if those are equally large
+(`count.size_spread`), and possibly not at all. The rest is Bayes' rule over K, which gives the estimate and its
+interval.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import linkage
 from scipy.stats import t as student
 
-from newkinds.clustering.neighbours import directions, neighbours_averaged
+from newkinds.clustering import kmeans
+from newkinds.clustering.neighbours import directions_float32
+from newkinds.count.linkage import Array, distances_from_centres, level_of, levels, log_heights, log_number
 from newkinds.count.result import Count, Point
+from newkinds.equations import clustering_accuracy
 from newkinds.errors import DataError
 from newkinds.progress import QUIET, Progress
-from newkinds.randomness import generator, one_thread
+from newkinds.randomness import generator
 from newkinds.settings import Count as CountSettings
 
-Array = NDArray[np.float64]
-
 MOST = 3000  # pictures in one linkage, which takes their square of memory: 36 MB
-BLOCK = 256  # rows of one product
 RATIOS = 2.0 ** np.arange(-2, 2.5, 0.5)  # of the size of the heap's kinds to that of hidden ones
 NEIGHBOURS = 10  # over which features are averaged, at most half a kind
 FOLDS = 3  # that known kinds are hidden in, one after the other
-AROUND = 0.1  # the height for K clusters is that of a line through K (1 - AROUND) to K (1 + AROUND)
 SPLITS = 8  # at least so many halvings of hidden kinds, over all rehearsals, each half counted by the other
-LEAST_ERROR = 0.03  # of log K: what a few rehearsals that happen to be right are not believed beyond
+# Found on draws for tuning (docs/how-many-kinds.md): what heaps differ by that rehearsals cannot see.
+LEAST_ERROR = 0.06  # of log K: what rehearsals that happen to be right are not believed beyond
+MORE_ERROR = 0.25  # of log K by the distances from centres, beside what rehearsals show
+ALIKE = 0.15  # by which share new kinds may be larger or smaller than known ones that are all equally large
+OTHERWISE, ANY_SIZE = 0.5, 0.7  # how probably they are of quite another size, and of how far, in log
 HOPELESS = 0.5  # of log K: rehearsals that are wrong by more than this say nothing
-EMPTY = 0.85  # of the spread of sizes: an answer as uncertain as that rests on the size of the known kinds alone
-BOTTOM = 1e-6  # the least height, of pictures that are equal
+BETTER = 0.1  # of the way from chance to all right: hidden kinds that are sorted no better than this are not told apart
+VAGUE = 3.0  # times its lower end: an interval as wide as that tells nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +84,29 @@ def count_rehearsed(
     answer lies at the edge of what was tried, `cannot_tell` of the result says so.
     """
     _check(rehearsals)
-    size = float(np.mean([len(one.labels) / one.kinds for one in rehearsals]))
+    sizes = [np.unique(one.labels, return_counts=True)[1] for one in rehearsals]
+    size = float(np.mean([some.mean() for some in sizes]))
     work = _Linkages(rehearsals, size, seed)
-    with progress.step("Counting new kinds", len(RATIOS) + 1) as step:
-        errors = _errors(work, rehearsals, seed)
+    with progress.step("Counting new kinds", len(RATIOS) + 2) as step:
+        errors = _errors(work.of_hidden, rehearsals, seed)
+        step.advance()
+        by_centres = np.array([work.carried_by_centres(number) for number in range(len(rehearsals))])
+        error_by_centres = _root_mean_square(_errors(work.centres_of_hidden, rehearsals, seed))
         step.advance()
         by_ratio = []
         for ratio in RATIOS:
             by_ratio.append([work.carried(number, ratio) for number in range(len(rehearsals))])
             step.advance()
-    return _answer(np.array(by_ratio), errors, rehearsals[0].heap_size / size, len(rehearsals), settings)
+    evidence = _Evidence(
+        by_ratio=np.array(by_ratio),
+        errors=errors,
+        by_centres=float(by_centres.mean()),
+        error_by_centres=math.hypot(error_by_centres, MORE_ERROR),
+        known_sizes=rehearsals[0].heap_size / size,
+        unequal=float(np.mean([some.std() / some.mean() for some in sizes])),
+        told_apart=_told_apart(rehearsals, seed),
+    )
+    return _answer(evidence, settings)
 
 
 def hidden_draws(kinds: int, draws: int, seed: int) -> list[NDArray[np.int64]]:
@@ -138,26 +158,42 @@ class _Linkages:
         return int(np.clip(round(self.size * self.share * min(1.0, ratio) / 2), 1, NEIGHBOURS))
 
     def of_hidden(self, number: int, ratio: float = 1.0, only: NDArray[np.int64] | None = None) -> tuple[Array, int]:
-        """Return the log heights of a rehearsal's hidden kinds, or of some of them, and their number."""
+        """Return the levels of a rehearsal's hidden kinds, or of some of them, and their number."""
+        rows = self._rows(number, self.share * min(1.0, ratio), only)
         one = self.rehearsals[number]
-        rows = np.arange(len(one.labels)) if only is None else np.flatnonzero(np.isin(one.labels, only))
-        rows = rows[_thinned(one.labels[rows], self.share * min(1.0, ratio), self.seed, number)]
-        return log_heights(one.hidden[rows], self.neighbours(ratio)), len(np.unique(one.labels[rows]))
+        return levels(log_heights(one.hidden[rows], self.neighbours(ratio))), len(np.unique(one.labels[rows]))
 
-    def of_heap(self, number: int, ratio: float) -> Array:
-        """Return the log heights of the heap under a rehearsal's transfer."""
+    def centres_of_hidden(self, number: int, *, only: NDArray[np.int64] | None = None) -> tuple[Array, int]:
+        """Return the distances from centres of a rehearsal's hidden kinds, or of some of them, and their number."""
+        rows = self._rows(number, self.share, only)
+        one = self.rehearsals[number]
+        return distances_from_centres(log_heights(one.hidden[rows], 1)), len(np.unique(one.labels[rows]))
+
+    def _rows(self, number: int, share: float, only: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return a share of the pictures of a rehearsal's hidden kinds, or of some of them."""
+        labels = self.rehearsals[number].labels
+        rows = np.arange(len(labels)) if only is None else np.flatnonzero(np.isin(labels, only))
+        return rows[_thinned(labels[rows], share, self.seed, number)]
+
+    def of_heap(self, number: int, ratio: float, neighbours: int) -> Array:
+        """Return the log heights of the heap under a rehearsal's transfer, thinned out for this ratio."""
         one = self.rehearsals[number]
         heap, share = one.heap, self.share * min(1.0, 1 / ratio) * one.heap_size / len(one.heap)
-        key = (id(heap), share, self.neighbours(ratio))
+        key = (id(heap), share, neighbours)
         if key not in self._heaps:
             rows = _thinned(np.zeros(len(heap), np.int64), share, self.seed, number)
-            self._heaps[key] = log_heights(heap[rows], key[2])
+            self._heaps[key] = log_heights(heap[rows], neighbours)
         return self._heaps[key]
 
     def carried(self, number: int, ratio: float) -> float:
         """Return log K of the heap by the height of a rehearsal's hidden kinds, if sizes have this ratio."""
         hidden, kinds = self.of_hidden(number, ratio)
-        return log_number(self.of_heap(number, ratio), log_height(hidden, kinds))
+        return log_number(levels(self.of_heap(number, ratio, self.neighbours(ratio))), level_of(hidden, kinds))
+
+    def carried_by_centres(self, number: int) -> float:
+        """Return log K of the heap by the distances from centres of a rehearsal's hidden kinds, of whatever size."""
+        hidden, kinds = self.centres_of_hidden(number)
+        return log_number(distances_from_centres(self.of_heap(number, 1.0, 1)), level_of(hidden, kinds))
 
 
 def _thinned(labels: NDArray[np.int64], share: float, seed: int, number: int) -> NDArray[np.int64]:
@@ -172,88 +208,95 @@ def _thinned(labels: NDArray[np.int64], share: float, seed: int, number: int) ->
     return np.sort(np.concatenate(kept))
 
 
-def log_heights(features: NDArray[np.float32], neighbours: int) -> Array:
-    """Return the logarithms of the heights at which Ward's linkage joins pictures (n, d), highest first: (n - 1,)."""
-    with one_thread():
-        points = directions(neighbours_averaged(features, neighbours))
-        n = len(points)
-        condensed = np.empty(n * (n - 1) // 2)
-        first = 0
-        for start in range(0, n - 1, BLOCK):
-            products = points[start : start + BLOCK] @ points[start:].T
-            for row in range(min(BLOCK, n - 1 - start)):
-                last = first + n - 1 - start - row
-                condensed[first:last] = products[row, row + 1 :]
-                first = last
-        np.sqrt(np.maximum(2 - 2 * condensed, 0), out=condensed)  # all are of length 1
-        heights = linkage(condensed, "ward")[::-1, 2]
-    logs: Array = np.log(np.maximum(heights, BOTTOM))
-    return logs
+def _errors(of_hidden: Callable[..., tuple[Array, int]], rehearsals: Sequence[Rehearsal], seed: int) -> Array:
+    """Return log(estimate / truth) of hidden kinds: of each rehearsal by the others, of each half by the other.
 
-
-def _levels(heights: Array) -> Array:
-    """Return a log height at which 1, 2, ... clusters are left, between those at which their number changes."""
-    above = heights[0] + (heights[0] - heights[1]) / 2
-    between: Array = np.concatenate([[above], (heights[:-1] + heights[1:]) / 2])
-    return between
-
-
-def log_height(heights: Array, kinds: int) -> float:
-    """Return the log height at which so many clusters are left, smoothed by a line over log K around it."""
-    levels = _levels(heights)
-    first, last = max(1, math.floor(kinds * (1 - AROUND)) - 1), math.ceil(kinds * (1 + AROUND)) + 1
-    numbers = np.arange(first, min(last, len(levels)) + 1)
-    if len(numbers) < 3:
-        return float(levels[min(kinds, len(levels)) - 1])
-    slope, offset = np.polyfit(np.log(numbers), levels[numbers - 1], 1)
-    return float(slope * math.log(kinds) + offset)
-
-
-def log_number(heights: Array, level: float) -> float:
-    """Return the logarithm of how many clusters are left at a log height, a fraction between whole numbers."""
-    levels = _levels(heights)
-    return float(np.interp(-level, -levels, np.log(np.arange(1, len(levels) + 1))))
-
-
-def _errors(work: _Linkages, rehearsals: Sequence[Rehearsal], seed: int) -> Array:
-    """Return log(estimate / truth) of hidden kinds: of each rehearsal by the others, of each half by the other."""
-    whole = [work.of_hidden(number) for number in range(len(rehearsals))]
-    levels = np.array([log_height(heights, kinds) for heights, kinds in whole])
+    of_hidden: the curve of a rehearsal's kinds, or of `only` some of them, and their number.
+    """
+    whole = [of_hidden(number) for number in range(len(rehearsals))]
+    found = np.array([level_of(curve, kinds) for curve, kinds in whole])
     errors = []
     if len(rehearsals) > 1:
-        for number, (heights, kinds) in enumerate(whole):
-            errors.append(log_number(heights, float(np.delete(levels, number).mean())) - math.log(kinds))
+        for number, (curve, kinds) in enumerate(whole):
+            errors.append(log_number(curve, float(np.delete(found, number).mean())) - math.log(kinds))
     for split in range(max(SPLITS, len(rehearsals))):
         number = split % len(rehearsals)
         present = np.unique(rehearsals[number].labels)
         if len(present) < 4:
             continue
         order = generator(seed, "halves of hidden kinds", split).permutation(present)
-        halves = [work.of_hidden(number, only=half) for half in (order[::2], order[1::2])]
+        halves = [of_hidden(number, only=half) for half in (order[::2], order[1::2])]
         for (mine, kinds), (other, others) in (halves, halves[::-1]):
-            errors.append(log_number(mine, log_height(other, others)) - math.log(kinds))
+            errors.append(log_number(mine, level_of(other, others)) - math.log(kinds))
     return np.array(errors)
 
 
-def _answer(by_ratio: Array, errors: Array, known_sizes: float, draws: int, settings: CountSettings) -> Count:
-    """Apply Bayes' rule to all K: by_ratio (ratios, rehearsals) are log K carried over, known_sizes = N / size."""
+def _root_mean_square(errors: Array) -> float:
+    return float(np.sqrt(np.square(errors).mean()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """What speaks for a number of kinds.
+
+    by_ratio: log K carried over by heights, (ratios, rehearsals), and the errors of that. by_centres: log K by the
+    distances from centres, and its error. known_sizes: the heap's pictures by the size of a hidden kind. unequal: the
+    standard deviation of hidden kinds' sizes by their mean. told_apart: how far k-means with their number sorts hidden
+    kinds, from 0, by chance, to 1, all right.
+    """
+
+    by_ratio: Array
+    errors: Array
+    by_centres: float
+    error_by_centres: float
+    known_sizes: float
+    unequal: float
+    told_apart: float
+
+    @property
+    def error(self) -> float:
+        """The root mean square of the errors, at least LEAST_ERROR."""
+        return max(_root_mean_square(self.errors), LEAST_ERROR)
+
+    def log_ratio(self, log_k: Array) -> Array:
+        """Return the logarithm of how many times as large as hidden kinds the new ones are, if there are K."""
+        ratio: Array = math.log(self.known_sizes) - log_k
+        return ratio
+
+    def carried(self, log_k: Array) -> Array:
+        """Return log K by heights, if sizes are those that K makes."""
+        return np.asarray(np.interp(self.log_ratio(log_k), np.log(RATIOS), self.by_ratio.mean(axis=1)))
+
+    def probabilities(self, log_k: Array, settings: CountSettings) -> Array:
+        """Return how probable each number is, by Bayes' rule: float64 like log_k, of sum 1."""
+        draws, tail = self.by_ratio.shape[1], (1 - settings.confidence) / 2
+        # Few rehearsals know their own error badly: as wide as Student's distribution is.
+        degrees = max(3, draws - 1 + len(self.errors) // 4)
+        wide = self.error * float(student.ppf(1 - tail, degrees) / student.ppf(1 - tail, 10**6))
+        misfit = np.square((self.carried(log_k) - log_k) / wide)
+        misfit += np.square((self.by_centres - log_k) / self.error_by_centres)
+        chance = np.exp(-(misfit - misfit.min()) / 2 - log_k) * self._of_sizes(log_k, settings.size_spread)
+        return np.asarray(chance / chance.sum())
+
+    def _of_sizes(self, log_k: Array, most: float) -> Array:
+        """Return how probable sizes are beforehand: about those of hidden kinds, or anything."""
+        near = max(min(self.unequal, most), min(ALIKE, most))
+        ratio = self.log_ratio(log_k)
+        parts = [np.exp(-np.square(ratio / wide) / 2) / wide for wide in (near, max(ANY_SIZE, most))]
+        return np.asarray((1 - OTHERWISE) * parts[0] + OTHERWISE * parts[1])
+
+
+def _answer(evidence: _Evidence, settings: CountSettings) -> Count:
+    """Return the median of what the evidence says, its interval, and whether that can be told at all."""
     tail = (1 - settings.confidence) / 2
-    error = max(float(np.sqrt(np.square(errors).mean())), LEAST_ERROR)
-    # Few rehearsals know their own error badly: as wide as Student's distribution is.
-    degrees = max(3, draws - 1 + len(errors) // 4)
-    wide = error * float(student.ppf(1 - tail, degrees) / student.ppf(1 - tail, 10**6))
     numbers = np.arange(1, settings.max_kinds + 1)
     log_k = np.log(numbers)
-    log_ratio = math.log(known_sizes) - log_k
-    carried = np.interp(log_ratio, np.log(RATIOS), by_ratio.mean(axis=1))
-    misfit = np.square((carried - log_k) / wide) + np.square(log_ratio / settings.size_spread)
-    chance = np.exp(-(misfit - misfit.min()) / 2) / numbers
-    chance /= chance.sum()
+    chance = evidence.probabilities(log_k, settings)
     total = np.cumsum(chance)
     low, k, high = (int(numbers[np.searchsorted(total, share)]) for share in (tail, 0.5, 1 - tail))
-    spread = math.sqrt(float((chance * np.square(log_k - (chance * log_k).sum())).sum()))
-    unsure = _cannot_tell(k, high, error, spread, known_sizes, settings)
-    each = tuple(int(x) for x in np.rint(np.exp(by_ratio[len(RATIOS) // 2])))
+    ratio = evidence.known_sizes / k
+    unsure = _cannot_tell(low, high, evidence, ratio, settings)
+    each = tuple(int(x) for x in np.rint(np.exp(evidence.by_ratio[len(RATIOS) // 2])))
     return Count(
         k=k,
         low=low,
@@ -265,33 +308,45 @@ def _answer(by_ratio: Array, errors: Array, known_sizes: float, draws: int, sett
         answers=each,
         curve=tuple(
             Point(int(n), math.nan, 0.0, float(p), 0.0, float(np.exp(c)))
-            for n, p, c in zip(numbers, chance, carried, strict=True)
+            for n, p, c in zip(numbers, chance, evidence.carried(log_k), strict=True)
         ),
         index_error=0.0,
         remarks=(),
         estimator="rehearsed",
-        error=error,
-        size_ratio=known_sizes / k,
+        error=evidence.error,
+        size_ratio=ratio,
         cannot_tell=unsure,
     )
 
 
-def _cannot_tell(
-    k: int, high: int, error: float, spread: float, known_sizes: float, settings: CountSettings
-) -> str | None:
+def _told_apart(rehearsals: Sequence[Rehearsal], seed: int) -> float:
+    """Return how far k-means with their number sorts hidden kinds, from 0, by chance, to 1, all right."""
+    found = []
+    for number, one in enumerate(rehearsals):
+        rows = _thinned(one.labels, min(1.0, MOST / len(one.labels)), seed, number)
+        truth = one.labels[rows]
+        labels = kmeans(directions_float32(one.hidden[rows]), one.kinds, seed=seed, restarts=3).labels
+        chance = clustering_accuracy(generator(seed, "chance of the count", number).permutation(labels), truth)
+        found.append((clustering_accuracy(labels, truth) - chance) / max(1 - chance, 1e-6))
+    return float(np.mean(found))
+
+
+def _cannot_tell(low: int, high: int, evidence: _Evidence, ratio: float, settings: CountSettings) -> str | None:
     """Return why the number cannot be told, or None where it can."""
-    if error > HOPELESS:
+    if evidence.told_apart < BETTER:
+        return "hidden known kinds were sorted hardly better than by chance: the features do not tell kinds apart"
+    if evidence.error > HOPELESS:
         return (
-            f"on hidden known kinds, the number was wrong by a factor of {math.exp(error):.1f} on average: the "
-            "features do not tell kinds apart"
+            f"on hidden known kinds, the number was wrong by a factor of {math.exp(evidence.error):.1f} on average: "
+            "the features do not tell kinds apart"
         )
     if high >= settings.max_kinds:
         return f"the interval reaches the largest number tried, count.max_kinds = {settings.max_kinds}"
-    if not RATIOS[0] < known_sizes / k < RATIOS[-1]:
+    if not RATIOS[0] < ratio < RATIOS[-1]:
         return (
-            f"the new kinds seem to have {known_sizes / k:.2g} times as many pictures as the known ones, the edge of "
-            "what can be compared"
+            f"the new kinds seem to have {ratio:.2g} times as many pictures as the known ones, the edge of what can be "
+            "compared"
         )
-    if spread > EMPTY * settings.size_spread:
-        return "any number fits the unsorted pictures: only the size of the known kinds speaks for this one"
+    if high > VAGUE * low:
+        return f"anything from {low} to {high} fits the unsorted pictures"
     return None

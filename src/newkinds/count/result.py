@@ -51,7 +51,7 @@ class Count:
     curve: tuple[Point, ...]
     index_error: float
     remarks: tuple[str, ...]
-    estimator: str = "probes"
+    estimator: str = "paper"
     error: float = math.nan
     size_ratio: float = math.nan
     cannot_tell: str | None = None

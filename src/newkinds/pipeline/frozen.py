@@ -17,7 +17,7 @@ from newkinds.networks import Model, Network
 from newkinds.progress import QUIET, Progress
 from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, to_bytes
-from newkinds.transfer import Transfer, from_tensors, learn_transfer, to_tensors
+from newkinds.transfer import Transfer, from_tensors, learn_transfer, only, to_tensors
 
 Features = NDArray[np.float32]
 
@@ -52,6 +52,13 @@ class Views:
             "code": [code_of(transfer), np.__version__, torch.__version__],
         }
         return from_tensors(*from_bytes(cache.value("transfer", about, make), "the cache"))
+
+    def learn_from(
+        self, taught: NDArray[np.int64], labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache
+    ) -> Transfer:
+        """Return the transfer that some of the known pictures teach, int64 (n,), in the way that all have chosen."""
+        how = settings.with_changes({f"transfer.{key}": value for key, value in only(way).items()})
+        return self.of(taught).learn(labels[taught], how, cache)
 
     def transferred(self, transfer: Transfer) -> Features:
         """Return the mean over the views of their transferred features, at length 1: float32 (N, w)."""

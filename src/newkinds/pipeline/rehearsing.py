@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.rehearsal.calibration import Observed
 from newkinds.rehearsal.draws import FEWEST_EACH, FEWEST_HIDDEN, SPARED, Draw, draw_heaps
+from newkinds.rehearsal.likeness import likeness
 from newkinds.rehearsal.outcome import (
     AS_SET,
     Rehearsed,
@@ -43,13 +44,13 @@ from newkinds.rehearsal.outcome import (
     compare_candidates,
     in_rehearsals,
     is_hopeless,
+    still_tried,
     why_hopeless,
 )
 from newkinds.rehearsal.signals import signals
 from newkinds.runs import RunFolder, forms, names
 from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, to_bytes
-from newkinds.transfer import only
 
 HALF = 0.5  # of a known kind's pictures that may be held out; and the least share of new ones in a rehearsal
 SIDE = 16  # pixels that pictures are brought to for k-means on them
@@ -110,7 +111,6 @@ class Stage:
             "labels": pixel_digest(self.labels),
             "names": list(self.pictures.classes),
             "way": self.way,
-            "candidates": self.candidates,
             "settings": {k: v for k, v in self.settings.model_dump(mode="json").items() if k not in left_out},
             "network": None if self.way is not None else digest(self.run.get(names.NETWORK)),
             "heap": self.heap.to_dict(),
@@ -189,11 +189,13 @@ def rehearse(stage: Stage, *, kinds: int, pictures: int) -> Rehearsal:
     )
     if not draws:
         return Rehearsal(why=too_few(stage))
-    found = [(tensors, Rehearsed.from_dict(about)) for tensors, about in _files(stage, draws)]
+    found = _files(stage, draws)
     right: dict[str, list[Observed]] = {}
     pure: dict[str, list[Observed]] = {}
-    for tensors, _ in found:
+    for tensors, one in found:
         for number, candidate in enumerate(stage.candidates):  # files sort the names of trials, not the numbers
+            if candidate not in one.trials:
+                continue
             part = {name: tensors[f"{number}-{name}"].numpy() for name in ("signals", "right", "pure", "kinds")}
             right.setdefault(candidate, []).append(Observed(part["signals"], part["right"], part["kinds"]))
             pure.setdefault(candidate, []).append(Observed(part["signals"], part["pure"], part["kinds"]))
@@ -209,13 +211,14 @@ def too_few(stage: Stage) -> str:
     )
 
 
-def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Tensor], Any]]:
+def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Tensor], Rehearsed]]:
     """Return the contents of the file of each rehearsal, each made if it is not there and there is time for it.
 
-    Where rehearsal.json was written before, there are those that it tells of, however long they take.
+    Where rehearsal.json was written before, there are those that it tells of, however long they take. Candidates that
+    were no better than what was set in the first rehearsals are not in the others.
     """
     begun, ended = time.monotonic(), stage.run.wrote(names.REHEARSAL)
-    found: list[tuple[dict[str, torch.Tensor], Any]] = []
+    found: list[tuple[dict[str, torch.Tensor], Rehearsed]] = []
     with stage.progress.step("Rehearsing with hidden known kinds", len(draws)) as bar:
         for draw in draws:
             name = names.rehearsal(draw.number)
@@ -229,19 +232,22 @@ def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Te
                         f"rehearse.minutes = {stage.settings.rehearse.minutes:g}."
                     )
                     break
-                stage.run.put(name, _kept(stage, draw))
+                stage.run.put(name, _kept(stage, draw, still_tried([one for _, one in found], stage.candidates)))
                 stage.run.sync()
             with stage.run.understood(name):
-                found.append(from_bytes(stage.run.get(name), str(stage.run.path / name)))
-                _check(stage, *found[-1])
+                tensors, told = from_bytes(stage.run.get(name), str(stage.run.path / name))
+                _check(stage, tensors, told)
+                found.append((tensors, Rehearsed.from_dict(told)))
             bar.advance()
     return found
 
 
 def _check(stage: Stage, tensors: Mapping[str, torch.Tensor], about: Any) -> None:
-    """Raise an error if the file of a rehearsal does not say what it should of each candidate."""
-    forms.check_rehearsed(about, stage.candidates)
-    for number in range(len(stage.candidates)):
+    """Raise an error if the file of a rehearsal does not say what it should of each candidate that was tried."""
+    forms.check_rehearsed(about, [AS_SET])
+    for number, candidate in enumerate(stage.candidates):
+        if candidate not in about["trials"]:
+            continue
         x, kinds = tensors[f"{number}-signals"], tensors[f"{number}-kinds"]
         answers = [tensors[f"{number}-{name}"] for name in ("right", "pure")]
         lengths = {len(one) for one in (x, kinds, *answers)}
@@ -250,23 +256,26 @@ def _check(stage: Stage, tensors: Mapping[str, torch.Tensor], about: Any) -> Non
             raise ValueError(f"the observations of candidate {number} do not go together")
 
 
-def _kept(stage: Stage, draw: Draw) -> bytes:
-    """Return what came of a rehearsal as a file, from the cache if an equal one was made before."""
+def _kept(stage: Stage, draw: Draw, candidates: Sequence[str]) -> bytes:
+    """Return what came of a rehearsal with these candidates as a file, from the cache if an equal one was made."""
     cache = stage.cache if stage.accelerator.num_processes == 1 else Cache()  # several train together
-    about = {**stage.about, "items": pixel_digest(draw.items)}
-    return cache.value("rehearsal", about, lambda: _made(stage, draw))
+    tried = {name: stage.candidates[name] for name in candidates}
+    about = {**stage.about, "candidates": tried, "items": pixel_digest(draw.items)}
+    return cache.value("rehearsal", about, lambda: _made(stage, draw, candidates))
 
 
-def _made(stage: Stage, draw: Draw) -> bytes:
+def _made(stage: Stage, draw: Draw, candidates: Sequence[str]) -> bytes:
     """Sort the pictures of a rehearsal with each candidate, and return what came of it as a file."""
     items = np.concatenate([draw.items, _held_out(stage, draw)])
     truth, hidden = stage.labels[items], stage.pictures.select(items)
     asked, is_new = len(draw.hidden), np.arange(len(items)) < len(draw.items)
     tensors: dict[str, torch.Tensor] = {}
     trials: dict[str, Trial] = {}
-    chance = 0.0
-    transferred: dict[str, tuple[Features, Features]] = {}  # by the way of transfer
+    chance, like = 0.0, None
+    transferred: dict[str, tuple[Features, ...]] = {}  # by the way of transfer
     for number, (name, changes) in enumerate(stage.candidates.items()):
+        if name not in candidates:
+            continue
         settings = stage.settings.with_changes(changes)
         problem = _problem(stage, draw, items, hidden, settings, asked, transferred)
         found = solve(METHODS[settings.method], problem).assignment
@@ -277,6 +286,8 @@ def _made(stage: Stage, draw: Draw) -> bytes:
         trials[name] = Trial(float(right.mean()), nmi)
         if name == AS_SET:
             chance = _chance(labels, truth, settings.seed)
+            others = _others(stage, draw, items, transferred)
+            like = likeness(problem.features, others, seed=settings.seed) if len(others) else None
         tensors |= {
             f"{number}-signals": torch.from_numpy(signals(labels, problem.features, seed=settings.seed)),
             f"{number}-right": torch.from_numpy(right),
@@ -292,6 +303,7 @@ def _made(stage: Stage, draw: Draw) -> bytes:
         chance=chance,
         pixels=pixels,
         trials=trials,
+        likeness=like,
     )
     return to_bytes(tensors, told.to_dict())
 
@@ -318,7 +330,7 @@ def _problem(
     hidden: ImageSet,
     settings: CoreSettings,
     kinds: int,
-    transferred: dict[str, tuple[Features, Features]],
+    transferred: dict[str, tuple[Features, ...]],
 ) -> Problem:
     """Return the pictures of a rehearsal's heap as a problem for a method, with f and a transfer that saw none of them.
 
@@ -337,10 +349,9 @@ def _problem(
         taught = np.setdiff1d(np.flatnonzero(~np.isin(stage.labels, draw.hidden)), items)
         way = "none" if settings.transfer.kind == "none" else stage.way
         if way not in transferred:
-            how = settings.with_changes({f"transfer.{key}": value for key, value in only(way).items()})
-            rest = stage.rows.of(taught)
-            transfer = from_writer(lambda: rest.learn(stage.labels[taught], how, Cache()))
-            transferred[way] = stage.rows.of(items).transferred(transfer), rest.transferred(transfer)
+            learn = partial(stage.rows.learn_from, taught, stage.labels, way, settings, stage.cache)
+            transfer = from_writer(learn)
+            transferred[way] = tuple(stage.rows.of(rows).transferred(transfer) for rows in (items, taught))
         features, rows = transferred[way]
         known, hidden = as_embeddings(known, rows), as_embeddings(hidden, features)
         network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
@@ -361,6 +372,16 @@ def _problem(
         progress=Progress("silent"),  # a warning would be taken for one about the heap
         novelty=novelty,
     )
+
+
+def _others(
+    stage: Stage, draw: Draw, items: NDArray[np.int64], transferred: Mapping[str, tuple[Features, ...]]
+) -> Features:
+    """Return the features of the pictures that stay known, under what those of the heap, `items`, are sorted by."""
+    if stage.way is not None:
+        return next(iter(transferred.values()))[1]  # what was set comes first
+    rest = np.setdiff1d(np.flatnonzero(~np.isin(stage.labels, draw.hidden)), items)
+    return stage.rows.rows[0][rest]
 
 
 def is_right(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.bool_]:

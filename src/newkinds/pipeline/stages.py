@@ -42,6 +42,7 @@ from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
 from newkinds.rehearsal.calibration import carried_over
+from newkinds.rehearsal.likeness import far_in_words, likeness
 from newkinds.rehearsal.outcome import AS_SET, choice_in_words, why_hopeless
 from newkinds.rehearsal.signals import signals
 from newkinds.rehearsal.trust import judge
@@ -116,7 +117,8 @@ class Pipeline(KnownStages):
                 self.run.put_array(names.NOVELTIES, found.novelty)
                 self.run.put_json(names.NOVELTY, found.to_dict())
             self.run.sync()
-        heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
+        with self.run.understood(names.NOVELTY):
+            heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
         self.progress.say(heap.in_words())
         return heap
 
@@ -179,11 +181,11 @@ class Pipeline(KnownStages):
             assert self.known.labels is not None
             known, labels = self.views(network, "known", self.known), self.known.labels
             heap = self.views(network, "unsorted", self.unsorted).of(some)
-            found = []
+            way, found = self.transfer(network).chosen, []
             for hidden in hidden_draws(len(self.known.classes), self.settings.count.rehearsals, self.settings.seed):
                 out = np.isin(labels, hidden)
                 taught = np.flatnonzero(~out)
-                transfer = from_writer(partial(known.of(taught).learn, labels[taught], self.settings, self.cache))
+                transfer = from_writer(partial(known.learn_from, taught, labels, way, self.settings, self.cache))
                 mine = known.of(np.flatnonzero(out)).transferred(transfer)
                 found.append(CountRehearsal(mine, labels[out], heap.transferred(transfer), whole))
             return found
@@ -236,7 +238,7 @@ class Pipeline(KnownStages):
                 "by the paper's Algorithm 2."
             )
             values["remarks"] = [*values["remarks"], remark]
-        if self.weights is None and self.probes is self.known:
+        if counted is not None and self.weights is None and self.probes is self.known:
             remark = (
                 f"All {len(self.known.classes)} known kinds were learnt and are the probes as well, being fewer than "
                 f"count.enough = {settings.enough}: the network tells them apart better than it does new kinds."
@@ -289,14 +291,16 @@ class Pipeline(KnownStages):
         if empty:
             self.progress.warn(f"{empty} of {len(new)} kinds stayed empty. {method.advice}")
         self.run.put_json(names.KNOWN, list(self.known.classes))
-        answer = self._judged(found.assignment, problem.features, rehearsal)
+        beside = self._beside(network, problem)
+        answer = self._judged(found.assignment, problem.features, rehearsal, beside)
         if model:
             self._put_models(found, answer, last, settings)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
         if self.run.has(names.AGAIN):
-            answer = self._sorted_by(Said.from_dict(self.run.get_json(names.AGAIN)), problem.features, rehearsal)
+            said = Said.from_dict(self.run.get_json(names.AGAIN))
+            answer = self._sorted_by(said, problem.features, rehearsal, beside)
         put_assignment(self.run, answer)
         self.run.sync()
         checkpoints.clear()
@@ -322,10 +326,10 @@ class Pipeline(KnownStages):
             )
         said = what_was_said(answer.machine, answer.state, answer.line)
         settings = self.settings.with_changes(rehearsal.changes[rehearsal.chosen])
-        features = self._problem(network, kinds, heap, settings, self.run.checkpoints()).features
+        problem = self._problem(network, kinds, heap, settings, self.run.checkpoints())
         self.run.put_json(names.AGAIN, said.to_dict())
         self.run.forget(names.KINDS)  # a crash from here on is mended by the same line, which sorts by what was said
-        found = self._sorted_by(said, features, rehearsal)
+        found = self._sorted_by(said, problem.features, rehearsal, self._beside(network, problem))
         put_assignment(self.run, found)
         if is_writer():
             Journal.open(self.run, self.progress).say(Again(line=said.line))
@@ -334,16 +338,34 @@ class Pipeline(KnownStages):
         changed = int((found.kinds != answer.assignment.kinds).sum())
         self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
 
-    def _sorted_by(self, said: Said, features: NDArray[np.float32], rehearsal: Rehearsal) -> Assignment:
+    def _sorted_by(
+        self, said: Said, features: NDArray[np.float32], rehearsal: Rehearsal, known: NDArray[np.float32] | None
+    ) -> Assignment:
         """Return the pictures sorted by what people said, with probabilities as `_judged` makes them."""
         source = {"method": METHODS[self.settings.method].name, "seed": self.settings.seed}
-        return self._judged(sorted_anew(self.unsorted.names, said, features, source), features, rehearsal)
+        return self._judged(sorted_anew(self.unsorted.names, said, features, source), features, rehearsal, known)
 
-    def _judged(self, found: Assignment, features: NDArray[np.float32], rehearsal: Rehearsal) -> Assignment:
+    def _beside(self, network: Network, problem: Problem) -> NDArray[np.float32] | None:
+        """Return the features of known pictures that f has not learnt from, beside which the heap may be far away."""
+        if problem.known.is_embedding:
+            return problem.known.pixels.astype(np.float32, copy=False)
+        if self.transfers or not self.rehearses or not (unseen := self._unseen()).classes:
+            return None
+        return self.features(network, "probes", unseen)
+
+    def _judged(
+        self,
+        found: Assignment,
+        features: NDArray[np.float32],
+        rehearsal: Rehearsal,
+        known: NDArray[np.float32] | None,
+    ) -> Assignment:
         """Return the answer with calibrated probabilities, and keep what to expect of it and what the method said."""
         if not self.settings.rehearse.rehearsals:
             return found
         chosen, labels = rehearsal.chosen, found.labels
+        rehearsed = [one.likeness for one in rehearsal.rehearsed if one.likeness is not None]
+        far = "" if known is None else far_in_words(likeness(features, known, seed=self.settings.seed), rehearsed)
         trust, probability = judge(
             signals(labels, features, seed=self.settings.seed),
             labels,
@@ -353,6 +375,7 @@ class Pipeline(KnownStages):
             [one.trials[chosen] for one in rehearsal.rehearsed],
             hidden=max((len(one.hidden) for one in rehearsal.rehearsed), default=0),
             why=rehearsal.why,
+            remarks=[far] if far else [],
         )
         self.run.put_json(names.TRUST, trust.to_dict())
         self.run.put_array(names.UNCALIBRATED, found.probabilities)

@@ -1,9 +1,9 @@
 """What a probability means: how often pictures that were sorted as surely as this one were right, in rehearsals.
 
-A logistic regression from what can be seen of a picture (`signals`) to whether it is right. It begins from what was
-found on other data sets, and rehearsals move it: with many hidden kinds they decide, with few it stays nearer to where
-it began, and with none it is there. Pictures of one kind are right or wrong together, so a kind counts as a few
-observations, however many pictures it has.
+A logistic regression from what can be seen of a picture (`signals`), and of the heap as a whole, to whether it is
+right. It begins from what was found on other data sets, and rehearsals move it: with many hidden kinds they decide,
+with few it stays nearer to where it began, and with none it is there. Pictures of one kind are right or wrong together,
+so a kind counts as a few observations, however many pictures it has.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.regression import Regression
+from newkinds.rehearsal.signals import NAMES
 
 EACH_KIND = 5.0  # observations that the pictures of a kind count as, at most
-STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
+STRENGTH = 100.0  # observations that the beginning counts as, for each coefficient and for the intercept
+OF_HEAP = NAMES.index("stability")  # the signal whose mean over all pictures tells how hard a heap is
 BINS = 10  # of the reliability diagram
 LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
 EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
@@ -31,7 +33,7 @@ EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Pictures that were sorted and whose truth is known. x: signals, float64 (n, 6). yes: bool (n,). kinds: (n,)."""
+    """The pictures of a heap whose truth is known. x: signals, float64 (n, 6). yes: bool (n,). kinds: (n,)."""
 
     x: NDArray[np.float64]
     yes: NDArray[np.bool_]
@@ -46,19 +48,25 @@ class Observed:
 
 
 class Calibration(Regression):
-    """From signals (n, 6) to how often such pictures are right."""
+    """From signals (n, 6), and the mean of one of them over the heap, to how often such pictures are right."""
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each picture with these signals (N, 6), float64 (N,)."""
-        return np.clip(super().__call__(x), LEAST, MOST)
+        """Return the probability of each picture of a heap with these signals (N, 6), float64 (N,)."""
+        return np.clip(super().__call__(with_heap(x)), LEAST, MOST)
 
     def after(self, observed: Sequence[Observed], strength: float = STRENGTH) -> Calibration:
         """Return the regression after rehearsals, which begins from this one. strength: of the beginning."""
         if not observed:
             return self
-        x = np.concatenate([one.x for one in observed])
+        x = np.concatenate([with_heap(one.x) for one in observed])
         yes = np.concatenate([one.yes for one in observed])
-        return self.moved(x, yes, np.concatenate([one.weights for one in observed]), strength)
+        weights = np.concatenate([one.weights for one in observed])
+        return self.moved(x, yes, weights, strength, freedom=1.0)
+
+
+def with_heap(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the signals of a heap's pictures (N, 6) with what is the same for all of them, float64 (N, 7)."""
+    return np.concatenate([x, np.full((len(x), 1), x[:, OF_HEAP].mean() if len(x) else 0.0)], axis=1)
 
 
 @cache
@@ -88,16 +96,25 @@ def carried_over(
 def of_other_pictures(p: Tensor, table: Tensor) -> Tensor:
     """Return probabilities (N, K) of pictures of which the method says p (N, K), by what `carried_over` returned.
 
-    In torch, so that an exported network does the same. The rest is divided as `Assignment.with_own` does it.
+    In torch, so that an exported network does the same.
     """
     said, label = p.max(dim=1, keepdim=True)
     line = table[label[:, 0]]
     offset, slope = line[:, :1], line[:, 1:]
     right = torch.sigmoid(offset + slope * torch.logit(said, eps=EXTREME)).clamp(LEAST, MOST)
-    own = torch.arange(p.shape[1], device=p.device) == label
-    others = torch.where(own, torch.zeros_like(p), p)
-    others = others * (1 - right) / others.sum(dim=1, keepdim=True).clamp_min(1e-30)
-    return torch.where(own, right, torch.minimum(others, 0.999 * right))
+    return with_own(p, label, right)
+
+
+def with_own(p: Tensor, label: Tensor, own: Tensor) -> Tensor:
+    """Return probabilities (N, K) in which each picture's kind, label int64 (N, 1), has the probability own (N, 1).
+
+    What remains is divided among the other kinds as p (N, K) divides it. None of them gets more than the own one: what
+    is left over may be of no kind here.
+    """
+    mine = torch.arange(p.shape[1], device=p.device) == label
+    others = torch.where(mine, torch.zeros_like(p), p)
+    others = others * (1 - own) / others.sum(dim=1, keepdim=True).clamp_min(1e-30)
+    return torch.where(mine, own, torch.minimum(others, 0.999 * own))
 
 
 def _log_odds(p: NDArray[np.float64]) -> NDArray[np.float64]:

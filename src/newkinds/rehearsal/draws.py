@@ -12,6 +12,7 @@ from newkinds.randomness import generator
 
 FEWEST_HIDDEN = 2  # kinds: with one, there is nothing to sort
 FEWEST_EACH = 3  # pictures of a kind, or it is not hidden: of fewer, hardly any can be right or wrong
+AGAIN = 20  # times that kinds are drawn again for a rehearsal that there was already
 SPARED = 2  # kinds that stay known, where the others teach the transfer
 
 
@@ -53,7 +54,12 @@ def draw_heaps(
     for one in range(number if parts else 0):
         random = generator(seed, "rehearsal", one)
         part = parts[one % len(parts)]
-        hidden = np.sort(random.permutation(part)[: _how_many(len(part), kinds, shared, groups is not None)])
+        size = _how_many(len(part), kinds, shared, groups is not None)
+        hidden = np.sort(random.permutation(part)[:size])
+        for _ in range(AGAIN):  # with few kinds, the same ones may be drawn twice
+            if groups is not None or tuple(hidden.tolist()) not in {heap.hidden for heap in heaps}:
+                break
+            hidden = np.sort(random.permutation(part)[:size])
         if len(hidden) >= FEWEST_HIDDEN:
             heaps.append(Draw(one, tuple(hidden.tolist()), _pictures(labels, hidden, pictures / kinds, most, random)))
     return heaps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy.stats import t as student
 AS_SET = "as set"  # the candidate without changes
 CLEARLY = 0.9  # how sure it has to be that a candidate is better, one-sided
 LEAST_GAIN = 0.01  # in ACC, and by how much
+FIRST = 2  # rehearsals after which a candidate that gains nothing is given up, which saves time
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: what stays below it is hopeless
 ENOUGH_KINDS, ENOUGH_PICTURES = 3, 50  # in a rehearsal; of fewer, chance alone gives too much to tell
 GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do as well
@@ -30,7 +31,8 @@ class Rehearsed:
     """One rehearsal.
 
     hidden: the names of the kinds. asked: into how many kinds its pictures were sorted. chance: the ACC of kinds drawn
-    at random. pixels: that of k-means on the pixels, None for embeddings. trials: by candidate.
+    at random. pixels: that of k-means on the pixels, None for embeddings. trials: by candidate. likeness: how like the
+    known pictures the hidden ones are, None where no known ones are left.
     """
 
     hidden: tuple[str, ...]
@@ -39,6 +41,7 @@ class Rehearsed:
     chance: float
     pixels: float | None
     trials: Mapping[str, Trial]
+    likeness: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -78,6 +81,14 @@ def compare_candidates(rehearsed: Sequence[Rehearsed]) -> list[Tried]:
             error = float(student.ppf(CLEARLY, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains)))
         found.append(Tried(name, float(np.mean([one.trials[name].acc for one in some])), float(gains.mean()), error))
     return found
+
+
+def still_tried(rehearsed: Sequence[Rehearsed], candidates: Iterable[str]) -> list[str]:
+    """Return the candidates to go on with: all in the first rehearsals, then those that gain something so far."""
+    if len(rehearsed) < FIRST:
+        return list(candidates)
+    gained = {one.name for one in compare_candidates(rehearsed) if one.gain > 0}
+    return [name for name in candidates if name == AS_SET or (name in gained and name in rehearsed[-1].trials)]
 
 
 def best_candidate(tried: Sequence[Tried]) -> str:

@@ -14,8 +14,10 @@ from newkinds.rehearsal.calibration import Bin, Observed, beginning, calibration
 from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
-USUAL_ERROR, USUAL_WEIGHT = 0.06, 3.0  # of what was expected on other data sets, and how many rehearsals that counts as
-UNREHEARSED = 2.0  # times that error, where nothing was rehearsed: these pictures may be unlike all others
+BETWEEN = 0.045  # by which heaps differ from what rehearsals foretell, found on heaps for tuning (docs/trust.md)
+FREEDOM = 3  # how well that is known, in heaps, beside the rehearsals themselves
+FEW, FEWER = 8, 2.0  # with fewer kinds hidden, heaps differ more from rehearsals: up to so many times, with two
+UNREHEARSED = 2.0  # times as much where nothing was rehearsed: these pictures may be unlike all others
 BY_ACC = 0.6  # what a point of ACC is in NMI, where rehearsals and heap differ
 
 
@@ -82,13 +84,14 @@ def judge(
 
     right, pure, trials: of each rehearsal, as the heap was sorted; whether pictures were right, or of their kind's
     majority. kinds: how many there are, empty ones included. hidden: kinds in a rehearsal. why: there were none.
+    remarks: what else to know; why the range is wide is added.
     """
     probability = beginning("right").after(right)(x)
     purity = beginning("pure").after(pure)(x)
     sizes = np.bincount(labels, minlength=kinds)
     shares = np.bincount(labels, purity, minlength=kinds) / np.maximum(sizes, 1)
     said = _by_the_others(right)
-    acc, wide = float(probability.mean()), _half_width(said, right)
+    acc, wide = float(probability.mean()), _half_width(said, right, hidden)
     nmi: float | None = None
     bins: tuple[Bin, ...] = ()
     if right:
@@ -107,9 +110,19 @@ def judge(
         error=calibration_error(bins) if bins else None,
         bins=tuple((one.pictures, one.said, one.right) for one in bins),
         why=why,
-        remarks=tuple(remarks),
+        remarks=(*remarks, *_why_wide(len(right), hidden)),
     )
     return trust, probability
+
+
+def _why_wide(rehearsals: int, hidden: int) -> list[str]:
+    """Return why the range is wider than usual, if it is."""
+    if not rehearsals or hidden >= FEW:
+        return []
+    return [
+        f"Only {hidden} of your own kinds were hidden at a time, which tells less than {FEW} or more would: the range "
+        "is wider for that."
+    ]
 
 
 def _by_the_others(observed: Sequence[Observed]) -> list[NDArray[np.float64]]:
@@ -117,13 +130,15 @@ def _by_the_others(observed: Sequence[Observed]) -> list[NDArray[np.float64]]:
     return [beginning("right").after([*observed[:i], *observed[i + 1 :]])(one.x) for i, one in enumerate(observed)]
 
 
-def _half_width(said: Sequence[NDArray[np.float64]], observed: Sequence[Observed]) -> float:
-    """Return the half-width of the range of ACC: from how well each rehearsal is foretold by the others.
+def _half_width(said: Sequence[NDArray[np.float64]], observed: Sequence[Observed], hidden: int) -> float:
+    """Return the half-width of the range of ACC: how badly rehearsals foretell one another, and heaps beyond that.
 
-    With few of them, it is rather how well other data sets were foretold. said: by the others, of each.
+    Rehearsals hide kinds of one pool, and heaps are of another: what lies between them no rehearsal can see. said: how
+    probably pictures of each are right by the others. hidden: kinds in a rehearsal, of which few tell less.
     """
-    missed = [p.mean() - one.yes.mean() for p, one in zip(said, observed, strict=True)]
-    freedom = len(missed) + USUAL_WEIGHT
-    usual = USUAL_ERROR if observed else UNREHEARSED * USUAL_ERROR
-    variance = (np.square(missed).sum() + USUAL_WEIGHT * usual**2) / freedom
-    return float(student.ppf((1 + COVERAGE) / 2, freedom) * np.sqrt(variance))
+    missed = np.array([p.mean() - one.yes.mean() for p, one in zip(said, observed, strict=True)])
+    more = UNREHEARSED
+    if observed:
+        more = max(1.0, FEWER - (FEWER - 1) * (hidden - 2) / (FEW - 2))
+    seen = float(np.square(missed).mean()) if observed else 0.0
+    return float(student.ppf((1 + COVERAGE) / 2, len(missed) + FREEDOM) * np.sqrt(seen + (more * BETWEEN) ** 2))

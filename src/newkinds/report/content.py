@@ -14,6 +14,7 @@ from newkinds.report import text
 from newkinds.report.curves import Chart
 from newkinds.report.data import ReportData
 from newkinds.report.embedding_map import EmbeddingMap, make_map
+from newkinds.report.groups import Group, group_kinds, heap_in_words, touched
 from newkinds.report.history import Alternative, CountRange, alternatives, count_charts, count_range, training_charts
 from newkinds.report.journey import Journey, heat_uri, make_journey
 from newkinds.report.kinds import DOUBTFUL, KindSummary, Pick, runners_up, summarise_kinds
@@ -82,6 +83,8 @@ class Content:
     oddities: Oddities
     how_far: HowFar | None
     picks: dict[int, Pick]
+    groups: list[Group]
+    touched: dict[int, list[tuple[str, int]]]
     scores: list[Score]
     settings: list[tuple[str, list[tuple[str, str]]]]
     payload: dict[str, Any]
@@ -101,6 +104,11 @@ class Content:
         worst = min(used, key=lambda k: pure[k.kind])
         stands_out = pure[worst.kind] < float(np.mean(list(pure.values()))) - STANDS_OUT
         return worst if stands_out or worst.doubtful else None
+
+    @property
+    def heap(self) -> str:
+        """How many pictures are of known kinds, "" where the heap is of new kinds alone."""
+        return heap_in_words(self.data)
 
     @property
     def right(self) -> Score | None:
@@ -203,6 +211,8 @@ def gather(data: ReportData, progress: Progress = QUIET) -> Content:
         oddities=oddities,
         how_far=how_far(data),
         picks=_picks(data, on_cards),
+        groups=group_kinds(data, kinds),
+        touched=touched(data),
         scores=_scores(data.scores, data.coverage),
         settings=text.flat_settings(data.settings),
         payload=page_data(data, kinds, layout, sprites, journey, (*training, *count)),

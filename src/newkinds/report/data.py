@@ -50,6 +50,8 @@ class ReportData:
         has it; both None where none were asked for.
     damaged: files of the run that are not what it wrote: what they would tell is left out.
     called: names that people gave to kinds, {"new:3": "washer"}; said: how many of their corrections the page follows.
+    heap: what the heap was found to hold, as novelty.json has it: {"holds", "known", "low", "high"}, the last three
+        shares of pictures; None where that was not asked.
     """
 
     title: str
@@ -77,6 +79,7 @@ class ReportData:
     damaged: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     said: int = 0
+    heap: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)
@@ -140,6 +143,16 @@ class ReportData:
     def kind_key(self, kind: int) -> str:
         """Return what stands for a kind in a names file: the number of a new one."""
         return self.assignment.columns[kind].removeprefix("new:")
+
+    @property
+    def nothing_new(self) -> bool:
+        """Whether no picture is of a new kind."""
+        sizes = self.assignment.sizes.tolist()
+        return not any(size for size, one in zip(sizes, self.assignment.columns, strict=True) if sort_of(one) == "new")
+
+    def sort_of(self, kind: int) -> str:
+        """Return whether a kind is "new", "known" or "none"."""
+        return sort_of(self.assignment.columns[kind])
 
     def is_new(self, kind: int) -> bool:
         """Return whether a kind is new: those alone can be named."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from newkinds.report.known_kinds import NearestKnown
 from newkinds.report.page import check_target, make_page
 from newkinds.runs import DamagedError, RunFolder, names
 from newkinds.runs.following import Answer, follow, read_answer, read_current_scores, read_current_trust
-from newkinds.runs.results import read_known_quality, read_rehearsal, read_snapshots, read_tensors
+from newkinds.runs.results import method_of, read_known_quality, read_rehearsal, read_snapshots, read_tensors
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def report_data(run: RunFolder, unsorted: ImageSet, answer: Answer | None = None
         history=part(run.history) or [],
         count=part(lambda: read_json(names.COUNT)),
         scores=None if scored is None else _flat(*scored[:2]),
-        settings=run.settings.model_dump(mode="json"),
+        settings=used_settings(run.settings.model_dump(mode="json"), {run.settings.method, method_of(run)}),
         seed=run.settings.seed,
         version=run.version,
         skipped=unsorted.skipped,
@@ -80,7 +80,15 @@ def report_data(run: RunFolder, unsorted: ImageSet, answer: Answer | None = None
         damaged=tuple(damaged),
         called=answer.called,
         said=answer.actions,
+        heap=part(lambda: read_json(names.NOVELTY)),
     )
+
+
+def used_settings(settings: dict[str, Any], methods: Collection[str]) -> dict[str, Any]:
+    """Return settings without the sections of methods that had no part in a run."""
+    own = {name for method in methods if method in METHODS for name in METHODS[method].sections}
+    others = {name for method in METHODS.values() for name in method.sections} - own
+    return {name: value for name, value in settings.items() if name not in others}
 
 
 def _nearest_known(run: RunFolder, answer: Answer) -> NearestKnown | None:

@@ -13,11 +13,12 @@ class Count(Section):
     """The number of new kinds: how it is estimated where it is not given (Algorithm 2)."""
 
     estimator: Literal["rehearsed", "paper", "probes", "labelled", "ward"] = Field(
-        "probes",
+        "rehearsed",
         description='"rehearsed": known kinds are hidden and clustered as the heap is; what gives their number gives '
-        'that of the heap, and how far it is off gives the interval. "paper", or "probes": the paper\'s Algorithm 2. '
-        '"labelled": the one of generalized category discovery, k-means on everything and the number that sorts all '
-        'known pictures best; "ward": the same over the cuts of one tree of merges. These two give no interval.',
+        "that of the heap, and how far it is off gives the interval. With too few known kinds for that, it is as with "
+        '"paper" (once called "probes"): the paper\'s Algorithm 2. "labelled": that of generalized category discovery, '
+        'k-means on everything and the number that sorts all known pictures best; "ward": the same over the cuts of '
+        "one tree of merges. These two give no interval.",
     )
     max_kinds: int = Field(
         100,
@@ -144,7 +145,7 @@ class Count(Section):
         gt=0,
         le=2,
         description='For the estimator "rehearsed": by which share new kinds may well be larger or smaller than known '
-        "ones, on average. Raise it where they may be quite different.",
+        "ones, on average; less where known kinds are all equally large. Raise it where they may be quite different.",
     )
     tau: float = Field(
         0.1,
