@@ -80,6 +80,15 @@ def test_a_small_weight_holds_kinds_to_the_same_size() -> None:
     assert even.max() - even.min() < free.max() - free.min()
 
 
+@pytest.mark.parametrize(("mixed", "same"), [(False, 0.5), (True, 0.2)])
+def test_the_weight_depends_on_the_heap(mixed: bool, same: float) -> None:
+    found = [
+        pim(heap("pim", {"pim": {"steps": 20, **changes}}, mixed=mixed, spread=2.0)[0]).assignment.probabilities
+        for changes in ({}, {"sureness": same}, {"sureness": 0.9})
+    ]
+    assert found[0].tobytes() == found[1].tobytes() != found[2].tobytes()
+
+
 def test_the_same_seed_gives_the_same_bytes_and_f_is_left_alone() -> None:
     points, _ = blobs(spread=4.0)
     state = torch.get_rng_state()

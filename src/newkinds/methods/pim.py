@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -37,15 +37,17 @@ from newkinds.parallel.devices import finish_step, to_device
 from newkinds.parallel.processes import from_writer
 from newkinds.settings import Section
 
+SURENESS, MIXED_SURENESS = 0.5, 0.2  # lambda in a heap of new kinds alone, and in a mixed one
+
 
 class Pim(Section):
     """Mutual information of pictures and kinds, on f's features (method pim)."""
 
-    sureness: float = Field(
-        0.5,
-        ge=0,
+    sureness: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto",
         description="The weight lambda of how sure each picture is of its kind. Small values hold kinds to one size, "
-        "ones near 1 suit kinds of very different sizes. Published: chosen between .05 and 1 by the known kinds.",
+        'ones near 1 suit kinds of very different sizes. "auto": .5, and .2 in a mixed heap. Published: chosen between '
+        ".05 and 1 by the known kinds.",
     )
     scale: float = Field(25.0, gt=0, description="The factor s on the cosines; the published one.")
     steps: int = Field(1000, ge=0, description="Steps of Adam, each on all pictures at once; the published number.")
@@ -128,16 +130,17 @@ def _trained(problem: Problem, head: CosineHead, known: NDArray[np.float32] | No
     chosen = problem.settings.section(Pim)
     turned = directions_float32(problem.features)
     device = head.weight.device
+    sureness = (SURENESS if known is None else MIXED_SURENESS) if chosen.sureness == "auto" else chosen.sureness
     loss_of: Callable[[Tensor], Tensor]
     if known is None:
         centres = kmeans(turned, problem.kinds, seed=problem.settings.seed, restarts=chosen.restarts).centres
-        x, loss_of = to_device(turned, device), partial(pim_loss, sureness=chosen.sureness)
+        x, loss_of = to_device(turned, device), partial(pim_loss, sureness=sureness)
     else:
         assert problem.known.labels is not None
         centres = semi_supervised_centres(problem, turned, known, chosen.restarts)
         x = to_device(np.concatenate([turned, known]), device)
         labels = to_device(problem.kinds + problem.known.labels, device)
-        loss_of = partial(mixed_pim_loss, labels=labels, sureness=chosen.sureness)
+        loss_of = partial(mixed_pim_loss, labels=labels, sureness=sureness)
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(centres))
     optimiser = torch.optim.Adam(head.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)

@@ -117,7 +117,8 @@ class Pipeline(KnownStages):
                 self.run.put_array(names.NOVELTIES, found.novelty)
                 self.run.put_json(names.NOVELTY, found.to_dict())
             self.run.sync()
-        heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
+        with self.run.understood(names.NOVELTY):
+            heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
         self.progress.say(heap.in_words())
         return heap
 

@@ -7,6 +7,7 @@ the keys that must be there. More keys may be.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,11 @@ MOST = 10**12  # of a number: what is larger is no count, share or score
 def text(value: Any) -> bool:
     """Return whether a value is a text that can be written to a file."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def kind(value: Any) -> bool:
+    """Return whether a value is a kind: "none", "known:NAME" or "new:NUMBER"."""
+    return text(value) and re.fullmatch(r"none|known:.*|new:[0-9]{1,9}", value, re.DOTALL) is not None
 
 
 def number(value: Any) -> bool:
@@ -141,7 +147,7 @@ FORMS: dict[str, Form] = {
         {"chance": maybe(number), "of": text, "why": text, "near_chance": flag},
     ),
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
-    names.ASSIGNMENT: keys({"columns": each(text), "source": keys({}, {"method": text, "calibrated": flag})}),
+    names.ASSIGNMENT: keys({"columns": each(kind), "source": keys({}, {"method": text, "calibrated": flag})}),
     names.KNOWN: each(text),
     names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}),
     names.AGAIN: both(
