@@ -162,7 +162,7 @@ class _Placement(TorchDispatchMode):
 def _asked_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:
     """Return the device that a call names, if any."""
     named = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.device)]
-    assert all(device.type in (SECOND.type, "cpu") for device in named), named
+    assert all(device.type in (SECOND.type, "cpu", "meta") for device in named), named
     return named[0] if named else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,10 +50,10 @@ def test_no_table_has_a_formula() -> None:
 
 
 def test_a_run_and_a_truth_read_the_names_that_were_written(tmp_path: Path) -> None:
-    run = RunFolder.start(tmp_path / "run", nk.Settings(), {}, {})
-    put_assignment(run, found())
-    run.close()
-    assert read_assignment(RunFolder.open(tmp_path / "run")).names == NAMES
     pixels = np.zeros((len(NAMES), 1, 2, 2), dtype=np.uint8)
-    images = image_set(pixels, NAMES, None, (), "memory", labelled=False)
+    images = image_set(pixels, NAMES, None, (), "memory", labelled=False)  # writes the tab of a name as \\x09
+    run = RunFolder.start(tmp_path / "run", nk.Settings(), {}, {})
+    put_assignment(run, replace(found(), names=images.names))
+    run.close()
+    assert read_assignment(RunFolder.open(tmp_path / "run")).names == images.names
     assert read_truth(tmp_path / "run" / "kinds.csv", images) == ("new:0",) * len(NAMES)

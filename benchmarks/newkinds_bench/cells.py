@@ -123,6 +123,7 @@ def settings_of(cell: Cell) -> CoreSettings:
     if cell.preset == OURS:
         profile = "auto" if setup.profile == "photos" else setup.profile  # f may be trained here all the same
         changes = {"profile": profile, **setup.own, **setup.own_of.get(method, {}), **changes}
+    changes.setdefault("heap", "new")  # as in the paper's tables
     if method != "count":
         changes["method"] = method
     else:

@@ -45,7 +45,7 @@ def autos(values: dict[str, Any], prefix: str = "") -> list[str]:
 def test_nothing_but_the_number_of_kinds_stays_open(images: ImageSet) -> None:
     # The embedding's scale is a rule of its own, decided from the features; three settings hang on the heap,
     # which kinds are probes on the seed, and what rehearsals choose on them.
-    left = {"kinds", "transfer.kind", "count.probes", "initialise.scale", "rehearse.choose"}
+    left = {"kinds", "heap", "pim.sureness", "transfer.kind", "count.probes", "initialise.scale", "rehearse.choose"}
     left |= {"discover.epochs", "discover.alpha", "discover.consistency"}
     assert set(autos(resolve(images).model_dump())) <= left
     once = resolve(images)

@@ -41,7 +41,7 @@ RATIOS = 2.0 ** np.arange(-2, 2.5, 0.5)  # of the size of the heap's kinds to th
 NEIGHBOURS = 10  # over which features are averaged, at most half a kind
 FOLDS = 3  # that known kinds are hidden in, one after the other
 SPLITS = 8  # at least so many halvings of hidden kinds, over all rehearsals, each half counted by the other
-# Found on draws for tuning (docs/how-many-kinds.md): what heaps differ by that rehearsals cannot see.
+# Found on draws for tuning: what heaps differ by that rehearsals cannot see.
 LEAST_ERROR = 0.06  # of log K: what rehearsals that happen to be right are not believed beyond
 MORE_ERROR = 0.25  # of log K by the distances from centres, beside what rehearsals show
 ALIKE = 0.15  # by which share new kinds may be larger or smaller than known ones that are all equally large

@@ -1,6 +1,6 @@
 """The formats of other programs: COCO, Label Studio, FiftyOne, Hugging Face's imagefolder and Parquet.
 
-Each writes to the format that the program documents; `docs/corrections.md` says how it is opened there.
+Each writes to the format that the program documents.
 """
 
 from __future__ import annotations

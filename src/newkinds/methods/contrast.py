@@ -23,6 +23,7 @@ from typing_extensions import Self
 
 from newkinds.features import apply, as_input
 from newkinds.images.augment import augment, policy, suited_policy
+from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Problem
 from newkinds.networks import Head, Network
 from newkinds.parallel.devices import to_device
@@ -169,6 +170,11 @@ class Contrasted(nn.Module):
             if head.adapter is not None and self.adapter is not None:
                 head.adapter.weight.copy_(self.adapter.weight)
         return head
+
+
+def suited_augmentation(table: str, settings: Contrast, known: ImageSet) -> dict[str, str]:
+    """Return how pictures like the known ones are varied, by the dotted key of the section that this table holds."""
+    return {f"{table}.augmentation": suited_policy(settings.augmentation, known)}
 
 
 class ContrastTask(Task):

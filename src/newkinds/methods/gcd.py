@@ -15,7 +15,15 @@ from torch import Tensor, nn
 
 from newkinds.features import model_outputs
 from newkinds.methods.base import Method, Problem, Solution
-from newkinds.methods.contrast import Contrast, Contrasted, ContrastTask, DirectionsHead, learnt_directions, own_network
+from newkinds.methods.contrast import (
+    Contrast,
+    Contrasted,
+    ContrastTask,
+    DirectionsHead,
+    learnt_directions,
+    own_network,
+    suited_augmentation,
+)
 from newkinds.methods.semi_supervised import semi_supervised_centres
 from newkinds.networks import Model
 from newkinds.parallel.processes import from_writer
@@ -71,6 +79,7 @@ METHODS = (
         gcd,
         {"gcd": Gcd},
         assigns="gcd",
+        resolve=lambda settings, known: suited_augmentation("gcd", settings.section(Gcd), known),
         takes_known=True,
         heads=(DirectionsHead,),
     ),

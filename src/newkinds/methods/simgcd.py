@@ -23,7 +23,14 @@ from torch import Tensor, nn
 from newkinds.clustering.neighbours import directions_float32
 from newkinds.features import apply, model_outputs
 from newkinds.methods.base import Method, Problem, Solution
-from newkinds.methods.contrast import Contrast, Contrasted, ContrastTask, DirectionsHead, own_network
+from newkinds.methods.contrast import (
+    Contrast,
+    Contrasted,
+    ContrastTask,
+    DirectionsHead,
+    own_network,
+    suited_augmentation,
+)
 from newkinds.methods.semi_supervised import semi_supervised_centres
 from newkinds.networks import Model
 from newkinds.parallel.devices import to_device
@@ -177,6 +184,7 @@ METHODS = (
         simgcd,
         {"simgcd": SimGcd},
         assigns="simgcd",
+        resolve=lambda settings, known: suited_augmentation("simgcd", settings.section(SimGcd), known),
         takes_known=True,
         heads=(DirectionsHead,),
     ),

@@ -79,6 +79,7 @@ def _score(
     """
     if features is None:
         features = run.get_array(names.features("unsorted"))
+    kinds = min(kinds, len(features))  # known kinds may be more than pictures
     start = kmeans(features, kinds, seed=run.settings.seed, restarts=run.settings.initialise.restarts)
     discovered, baseline = score_answer(found, truth, known), score_clusters(start.labels, truth, known)
     kept = {"discovered": discovered.to_dict(), "kmeans": baseline.to_dict(), "truth": list(truth)}

@@ -14,7 +14,7 @@ from newkinds.rehearsal.calibration import Bin, Observed, beginning, calibration
 from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
-BETWEEN = 0.045  # by which heaps differ from what rehearsals foretell, found on heaps for tuning (docs/trust.md)
+BETWEEN = 0.045  # by which heaps differ from what rehearsals foretell, found on heaps for tuning
 FREEDOM = 3  # how well that is known, in heaps, beside the rehearsals themselves
 FEW, FEWER = 8, 2.0  # with fewer kinds hidden, heaps differ more from rehearsals: up to so many times, with two
 UNREHEARSED = 2.0  # times as much where nothing was rehearsed: these pictures may be unlike all others
