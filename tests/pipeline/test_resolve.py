@@ -67,6 +67,8 @@ def test_what_was_said_stays() -> None:
         "discover.first_view": "plain",
         "similarity.augmentation": "crop",
         "pairs.augmentation": "none",
+        "gcd.augmentation": "crop",
+        "simgcd.augmentation": "none",
         "centroids.augmentation": "affine",
         "centroids.episodes": 7,
         "kinds": 4,
