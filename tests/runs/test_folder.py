@@ -373,7 +373,7 @@ def test_arrays_of_objects_are_neither_written_nor_read(run: RunFolder) -> None:
     buffer = io.BytesIO()
     np.save(buffer, np.array([{}], dtype=object), allow_pickle=True)
     run.put("a.npy", buffer.getvalue())
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(RunError, match="allow_pickle"):
         run.get_array("a.npy")
 
 
