@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from newkinds.clustering import kmeans
 from newkinds.count.algorithm2 import remaining
-from newkinds.count.result import Count, Point
+from newkinds.count.result import Count, Point, counted_once
 from newkinds.equations import clustering_accuracy
 from newkinds.settings import Count as CountSettings
 
@@ -43,18 +43,4 @@ def count_by_labelled(
     minimize_scalar(loss, bounds=(0, largest), method="bounded", options={"xatol": 0.5})
     curve = tuple(tried[k] for k in sorted(tried))
     best = max(curve, key=lambda point: (point.accuracy, point.k)).k
-    remark = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
-    return Count(
-        k=best,
-        low=best,
-        high=best,
-        confidence=math.nan,
-        k_accuracy=best,
-        k_index=best,
-        k_mean=best,
-        answers=(best,),
-        curve=curve,
-        index_error=0.0,
-        remarks=(remark,),
-        estimator="labelled",
-    )
+    return counted_once(best, curve, "labelled")

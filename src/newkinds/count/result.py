@@ -87,3 +87,22 @@ def in_words(count: Mapping[str, Any]) -> str:
         f"New kinds: {count['k']}; {between} with {count['confidence']:.0%} confidence (of clusters beside the probes, "
         f"their accuracy asks for {count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
     )
+
+
+def counted_once(best: int, curve: tuple[Point, ...], estimator: str, *remarks: str) -> Count:
+    """Return the estimate of a way that looks at the known kinds' accuracy alone, once: without an interval."""
+    once = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
+    return Count(
+        k=best,
+        low=best,
+        high=best,
+        confidence=math.nan,
+        k_accuracy=best,
+        k_index=best,
+        k_mean=best,
+        answers=(best,),
+        curve=curve,
+        index_error=0.0,
+        remarks=(once, *remarks),
+        estimator=estimator,
+    )

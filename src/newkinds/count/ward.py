@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from newkinds.count.result import Count, Point
+from newkinds.count.result import Count, Point, counted_once
 from newkinds.equations import clustering_accuracy
 from newkinds.randomness import generator
 
@@ -47,20 +47,7 @@ def count_by_ward(
             best = k
         if k - best >= PATIENCE:
             break
-    remarks = ["Estimated by the accuracy on all known kinds alone, once: there is no interval."]
+    remarks = []
     if whole > MOST:
         remarks.append(f"The tree is of {MOST:,} of the {whole:,} labelled and unsorted pictures, drawn at random.")
-    return Count(
-        k=best,
-        low=best,
-        high=best,
-        confidence=math.nan,
-        k_accuracy=best,
-        k_index=best,
-        k_mean=best,
-        answers=(best,),
-        curve=tuple(curve),
-        index_error=0.0,
-        remarks=tuple(remarks),
-        estimator="ward",
-    )
+    return counted_once(best, tuple(curve), "ward", *remarks)
