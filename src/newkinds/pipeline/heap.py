@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.cache import Cache
+from newkinds.evaluation.same_kinds import Pairs, same_kinds
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.mixed import probably_new
 from newkinds.novelty import Draw, Novelty, Scale, judge, signals
@@ -37,6 +38,7 @@ class Heap:
     holds: "new" kinds alone, the paper's setting; "mixed": known kinds, too; "known": nothing new. novelty: how
     probably each picture is of a new kind, float32 (N,), None if that was not asked. known, low, high: the share of
     pictures of known kinds, and its range. draws: rehearsals behind that. scale: how novelty is told, for rehearsals.
+    same: pairs of known kinds that cannot be told from one another.
     """
 
     holds: Holds = "new"
@@ -46,6 +48,7 @@ class Heap:
     high: float = 0.0
     draws: int = 0
     scale: Scale | None = None
+    same: Pairs = ()
 
     def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
         """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
@@ -79,13 +82,15 @@ class Heap:
             "high": self.high,
             "draws": self.draws,
             "scale": scale,
+            "same": [list(pair) for pair in self.same],
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], novelty: NDArray[np.float32]) -> Heap:
         """Take back what `to_dict` gave."""
         scale = None if values["scale"] is None else Scale.from_dict(values["scale"])
-        return cls(**{**values, "novelty": novelty, "scale": scale})
+        same = tuple((one, other) for one, other in values["same"])
+        return cls(**{**values, "novelty": novelty, "scale": scale, "same": same})
 
 
 def holds(found: Novelty, asked: str) -> Holds:
@@ -99,10 +104,17 @@ def holds(found: Novelty, asked: str) -> Holds:
     return "known" if 1 - found.known <= max(HARDLY, found.spoilt) else "mixed"
 
 
-def judged(found: Novelty, asked: str) -> Heap:
-    """Return what the heap holds by its novelty."""
+def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
+    """Return what the heap holds by its novelty. same: known kinds that cannot be told from one another."""
     sort = holds(found, asked)
-    return Heap(sort, found.probability, found.known, found.low, found.high, found.draws, found.scale)
+    return Heap(sort, found.probability, found.known, found.low, found.high, found.draws, found.scale, same)
+
+
+def same_among(known: ImageSet, features: Features, settings: CoreSettings) -> Pairs:
+    """Return which known kinds cannot be told from one another by f's features (L, d), before any transfer."""
+    assert known.labels is not None
+    some = _some(len(features), settings.seed)
+    return same_kinds(features[some], known.labels[some], known.classes)
 
 
 def of_frozen(

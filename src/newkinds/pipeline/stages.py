@@ -20,6 +20,7 @@ from newkinds.count import can_rehearse, count_kinds, count_rehearsed, hidden_dr
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, HopelessError, UsageError
 from newkinds.evaluation.coverage import coverage
+from newkinds.evaluation.same_kinds import in_words as same_in_words
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply
 from newkinds.images import check_unsorted
@@ -33,7 +34,7 @@ from newkinds.networks.tuning import freeze_but_last
 from newkinds.novelty import Novelty
 from newkinds.parallel.processes import from_writer, is_writer
 from newkinds.pipeline.frozen import as_embeddings, behind
-from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained
+from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained, same_among
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
@@ -111,7 +112,8 @@ class Pipeline(KnownStages):
                 hint="Take another --method, or say --heap new.",
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
-            found = judged(self._novelty(network), self.settings.heap)
+            same = same_among(self.known, self.features(network, "known", self.known), self.settings)
+            found = judged(self._novelty(network), self.settings.heap, same)
             if is_writer():
                 assert found.novelty is not None
                 self.run.put_array(names.NOVELTIES, found.novelty)
@@ -120,6 +122,8 @@ class Pipeline(KnownStages):
         with self.run.understood(names.NOVELTY):
             heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
         self.progress.say(heap.in_words())
+        if heap.same:
+            self.progress.warn(same_in_words(heap.same))
         return heap
 
     @property

@@ -149,7 +149,7 @@ FORMS: dict[str, Form] = {
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
     names.ASSIGNMENT: keys({"columns": each(kind), "source": keys({}, {"method": text, "calibrated": flag})}),
     names.KNOWN: each(text),
-    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}),
+    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}, {"same": each(each(text, 2))}),
     names.AGAIN: both(
         keys(
             {"columns": each(text), "labels": each(whole), "pinned": each(whole), "parts": each(whole), "line": whole}
