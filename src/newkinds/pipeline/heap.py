@@ -21,6 +21,7 @@ from newkinds.pretrain.pretraining import split_held_out
 from newkinds.randomness import generator
 from newkinds.settings import CoreSettings
 from newkinds.transfer import Transfer, only
+from newkinds.unlike import Hidden
 
 Holds = Literal["new", "mixed", "known"]
 
@@ -122,12 +123,34 @@ def of_frozen(
 ) -> Novelty:
     """Return the novelty of a heap under features that are not trained here, after the transfer of the run.
 
-    labels: of the known pictures, int64 (L,). For rehearsals a third of the known kinds is hidden and half of the
-    pictures of the others is held out; the transfer is learnt again from the rest.
+    labels: of the known pictures, int64 (L,).
+    """
+    draws = frozen_draws(known, labels, transfer.chosen, settings, cache)
+    some = _some(len(labels), settings.seed)
+    return judge(known.of(some).transferred(transfer), labels[some], heap.transferred(transfer), draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Known pictures in three parts, numbers int64 each, and a transfer that was learnt from those of `taught`.
+
+    hidden: of kinds that are not taught. held_out: others of the kinds that are. Each is in random order.
+    """
+
+    taught: NDArray[np.int64]
+    hidden: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+    transfer: Transfer
+
+
+def parted(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache) -> list[Parts]:
+    """Return draws in which a third of the known kinds is hidden and half of the pictures of the others is held out.
+
+    The transfer is learnt again from the rest, in the way that all have chosen. None if there are too few known kinds.
     """
     kinds = len(np.unique(labels))
-    draws = []
-    how = settings.with_changes({f"transfer.{key}": value for key, value in only(transfer.chosen).items()})
+    found = []
+    how = settings.with_changes({f"transfer.{key}": value for key, value in only(way).items()})
     for number in range(DRAWS if kinds >= FEWEST_KINDS else 0):
         random = generator(settings.seed, "rehearsal of novelty", number)
         hidden = np.isin(labels, random.permutation(kinds)[: kinds // 3])
@@ -135,11 +158,29 @@ def of_frozen(
         taught, held_out = _halves(order[~hidden[order]], labels)
         own = np.unique(labels[taught], return_inverse=True)[1]
         learnt = from_writer(partial(known.of(taught).learn, own, how, cache))
-        parts = (known.of(rows).transferred(learnt) for rows in (taught, order[hidden[order]], held_out))
-        labelled, new, out = parts
+        found.append(Parts(taught, order[hidden[order]], held_out, learnt))
+    return found
+
+
+def frozen_draws(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache) -> list[Draw]:
+    """Return rehearsals of novelty under features that are not trained here, none if there are too few known kinds."""
+    draws = []
+    for one in parted(known, labels, way, settings, cache):
+        own = np.unique(labels[one.taught], return_inverse=True)[1]
+        labelled, new, out = (known.of(r).transferred(one.transfer) for r in (one.taught, one.hidden, one.held_out))
         draws.append(Draw(labelled, own, new, out))
-    some = _some(len(labels), settings.seed)
-    return judge(known.of(some).transferred(transfer), labels[some], heap.transferred(transfer), draws)
+    return draws
+
+
+def hidden_kinds(
+    known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache
+) -> list[Hidden]:
+    """Return known kinds that are hidden from a transfer, as `predict` sees pictures: in one view."""
+    found = []
+    for one in parted(known, labels, way, settings, cache):
+        labelled, new, out = (one.transfer(known.rows[0][r]) for r in (one.taught, one.hidden, one.held_out))
+        found.append(Hidden(labelled, labels[one.taught], new, labels[one.hidden], out))
+    return found
 
 
 def of_trained(
