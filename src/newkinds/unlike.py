@@ -328,7 +328,8 @@ def _as_unlike(levels: Signals, unlike: Signals, others: NDArray[np.int64]) -> S
     for number in np.unique(others).tolist():
         rows = others == number
         below[rows] = np.searchsorted(levels[number], unlike[rows])
-    return 1 - below / levels.shape[1]
+    found: Signals = 1 - below / levels.shape[1]
+    return found
 
 
 def _drawn(columns: NDArray[np.int64], width: int, seed: int) -> NDArray[np.int64]:
