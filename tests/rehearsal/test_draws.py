@@ -77,6 +77,13 @@ def test_a_group_is_hidden_whole() -> None:
     assert [draw.hidden for draw in found] == [tuple(range(first, first + 5)) for first in (0, 5, 10)]
 
 
+def test_groups_keep_the_size_that_is_usual_in_the_heap() -> None:
+    groups = [f"alphabet {kind // 5}" for kind in range(15)]
+    labels = np.repeat(np.arange(15), 20)
+    for draw in heaps(labels, groups=groups, shared=False, kinds=47, pictures=47 * 20):
+        assert len(draw.items) == 5 * 20
+
+
 def test_only_unseen_kinds_are_hidden_and_the_seed_decides() -> None:
     labels = np.repeat(np.arange(20), 20)
     assert {kind for draw in heaps(labels, unseen=range(10, 20)) for kind in draw.hidden} <= set(range(10, 20))

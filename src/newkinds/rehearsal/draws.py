@@ -46,7 +46,7 @@ def draw_heaps(
     Fewer heaps, or none, where there are too few kinds. How many kinds a rehearsal has need only be about right, so it
     is a power of two: a run with a somewhat other number of kinds then finds its rehearsals in the cache.
     """
-    kinds = about_so_many(kinds)
+    kinds = about_so_many(kinds) if groups is None else kinds
     sizes = np.bincount(labels)
     fit = [kind for kind in unseen if sizes[kind] >= FEWEST_EACH]
     parts = [fit]
