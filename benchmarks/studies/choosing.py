@@ -1,9 +1,10 @@
 """What choosing settings on rehearsals gains: the default command beside the settings as they are, on small kinds.
 
 ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind. Which kinds are known is drawn by the
-number of the draw (draws from 100 on were for tuning); of each new kind, so many pictures are in the heap. K is given.
-Averages over ten neighbours suit kinds of many pictures and not those of four. Adds to
-benchmarks/results/studies/choosing.json, and makes the table of docs/trust.md; with --render, only that.
+number of the draw (draws from 100 on were for tuning); of each new kind, so many pictures are in the heap. K is given,
+and that the heap has new kinds alone (`--heap new`). Averages over ten neighbours suit kinds of many pictures and not
+those of four. Adds to benchmarks/results/studies/choosing.json, and makes the table of docs/trust.md; with --render,
+only that.
 """
 
 from __future__ import annotations
@@ -72,7 +73,13 @@ def measured(data: str, draw: int, each: int, root: Path, runs: Path) -> dict[st
             link = small / kind.name / pictures[place].name
             if not link.exists():
                 os.symlink(pictures[place].resolve(), link)
-    options: dict[str, Any] = {"kinds": kinds, "truth": "folders", "page": False, "progress": Progress("quiet")}
+    options: dict[str, Any] = {
+        "kinds": kinds,
+        "heap": "new",
+        "truth": "folders",
+        "page": False,
+        "progress": Progress("quiet"),
+    }
     auto = nk.discover(known, small, out=out, **options)
     off = nk.discover(known, small, out=Path(f"{out}-off"), rehearsals=0, **options)
     assert auto.scores is not None
