@@ -235,3 +235,12 @@ def test_a_seal_notices_every_change_of_a_value() -> None:
 def test_digest_is_sha256() -> None:
     assert digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert digest(b"abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_what_is_no_file_is_left_as_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(RunError, match=f"{name} is a folder, a pipe or a device"):
+            write_atomic(tmp_path / name, b"new")
+    assert (tmp_path / "pipe").is_fifo()

@@ -34,6 +34,7 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
     followed. root: as in `opened_folder`.
     """
     with opened_folder(path.parent, root) as folder:
+        _check_replaceable(path, folder)
         begin = f"{TEMPORARY}{digest(os.fsencode(path.name))[:16]}-"
         _remove_abandoned(folder, begin)
         beside = f"{begin}{secrets.token_hex(8)}"
@@ -55,6 +56,34 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
             _being_written.discard(being_written)
         with suppress(OSError):  # not every file system can
             os.fsync(folder)
+
+
+def check_target(path: Path, begin: bytes) -> None:
+    """Raise an error unless a file of the user's choice can be written: nothing but an older one like it is there.
+
+    begin: how files like it begin; so that a slip of the hand overwrites no picture, and nothing of a run.
+    """
+    way_out = "Choose another place, or remove what is there."
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"{path} cannot be written: there is no folder {path.parent}.", hint="Make it, or mend the path."
+        )
+    if not os.path.lexists(path):
+        return
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise UsageError(f"{path} is a link, a folder or a device, and is left as it is.", hint=way_out)
+    with open(path, "rb") as stream:
+        found = stream.read(len(begin))
+    if found not in (b"", begin) or (path.parent / "run.json").exists():
+        raise UsageError(f"{path} is there, and nothing but an older table is overwritten.", hint=way_out)
+
+
+def _check_replaceable(path: Path, folder: int) -> None:
+    """Raise an error if what is at a path, in an opened folder, is a pipe, a device or a folder."""
+    with suppress(FileNotFoundError):
+        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise RunError(f"{path} is a folder, a pipe or a device, and is left as it is.", hint="Remove it.")
 
 
 def _created(folder: int, name: str) -> int:

@@ -585,3 +585,44 @@ def test_what_is_no_name_and_no_settings(odd: Any, run: Path, tmp_path: Path) ->
     ):
         with pytest.raises(NewkindsError):
             call()
+
+
+# Where tables and figures go
+
+TARGETS = "A table or figures go over nothing but older ones: no input, link, device, pipe, folder or file of a run"
+
+
+@pytest.mark.promise(TARGETS)
+@pytest.mark.parametrize("what", ["input", "link", "pipe", "folder", "picture", "run", "nowhere", "empty name"])
+def test_a_table_goes_over_nothing_else(what: str, run: Path, tmp_path: Path) -> None:
+    known, _ = write_embeddings(tmp_path)
+    old = nk.load(run)
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / "link").symlink_to("picture.png")
+    os.mkfifo(tmp_path / "pipe")
+    target = {"input": known, "picture": tmp_path / "picture.png", "folder": tmp_path, "run": run / "kinds.csv"}.get(
+        what, Path("" if what == "empty name" else tmp_path / what / "a.csv" if what == "nowhere" else tmp_path / what)
+    )
+    before = target.read_bytes() if target.is_file() else b""
+    with pytest.raises(NewkindsError) as caught:
+        old.to_csv(target)
+    assert caught.value.hint
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert not target.is_file() or target.read_bytes() == before
+
+
+@pytest.mark.promise(TARGETS)
+def test_a_table_goes_over_an_older_one(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kinds.csv"
+    file.touch()
+    for _ in range(2):
+        nk.load(run).to_csv(file)
+    assert file.read_bytes() == (run / "kinds.csv").read_bytes()
+
+
+@pytest.mark.promise(TARGETS)
+def test_figures_go_neither_among_pictures_nor_over_a_file(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="no folder"):
+        nk.figures(run, out=tmp_path / "file", progress=QUIET)
