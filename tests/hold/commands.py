@@ -78,7 +78,5 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 
 def _has_times(name: str, folder: Path) -> bool:
-    if Path(name).name == "plan.json":
-        return True
     is_compared = (folder / "new" / "f").exists() or (folder / "new" / "compare.json").exists()
     return is_compared and Path(name).name in ("run.json", "index.html")
