@@ -21,7 +21,7 @@ from newkinds.networks import FOREIGN, NETWORKS
 from pictures import KNOWN, UNSORTED, write_embeddings, write_pictures
 
 QUICK = ["--set", "pretrain.epochs=25", "--set", "discover.epochs=6", "--set", "discover.warmup_epochs=4"]
-QUICK += ["--set", "count.max_kinds=6", "--set", "count.restarts=2"]
+QUICK += ["--set", "count.max_kinds=6", "--set", "count.restarts=2", "--set", "rehearse.rehearsals=1"]
 
 
 class Outcome:

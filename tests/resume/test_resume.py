@@ -19,7 +19,7 @@ MOMENTS = 10
 KEPT = ("network.safetensors", "model/weights.safetensors", "count.json", "kinds.csv", "scores.json", "settings.toml")
 SMALL = (
     "pretrain.epochs=5", "pretrain.held_out=0.2", "discover.warmup_epochs=4", "discover.epochs=5",
-    "count.max_kinds=5", "count.splits=2", "count.restarts=2",
+    "count.max_kinds=5", "count.splits=2", "count.restarts=2", "rehearse.rehearsals=1",
 )  # fmt: skip
 
 
