@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -61,7 +62,7 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
 def check_target(path: Path, begin: bytes) -> None:
     """Raise an error unless a file of the user's choice can be written: nothing but an older one like it is there.
 
-    begin: how files like it begin; so that a slip of the hand overwrites no picture, and nothing of a run.
+    begin: how files like it begin; so that a slip of the hand overwrites no picture.
     """
     way_out = "Choose another place, or remove what is there."
     if not path.parent.is_dir():
@@ -74,7 +75,7 @@ def check_target(path: Path, begin: bytes) -> None:
         raise UsageError(f"{path} is a link, a folder or a device, and is left as it is.", hint=way_out)
     with open(path, "rb") as stream:
         found = stream.read(len(begin))
-    if found not in (b"", begin) or (path.parent / "run.json").exists():
+    if found not in (b"", begin):
         raise UsageError(f"{path} is there, and nothing but an older table is overwritten.", hint=way_out)
 
 
@@ -198,6 +199,23 @@ def open_plain(path: Path, flags: int) -> int:
 
 def _not_plain(path: Path) -> RunError:
     return RunError(f"{path} is a link, or no file. Nothing is written through links.", hint="Remove it.")
+
+
+def read_plain(path: Path, most: int | None = None) -> bytes:
+    """Return the bytes of a file, or raise an OSError: also for pipes and devices, which might never end.
+
+    most: bytes that it may have.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device", os.fspath(path))
+        if most is not None and found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, {most:,} are allowed", os.fspath(path))
+        return stream.read()
 
 
 def sync_folder(folder: Path) -> None:

@@ -273,7 +273,7 @@ def predict(
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
     if to is not None:
-        from newkinds.assignment import check_table
+        from newkinds.runs.claim import check_table
 
         check_table(to)  # before minutes of predicting
     found = nk.predict(
