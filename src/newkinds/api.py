@@ -14,7 +14,7 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import as_path
-from newkinds.images import Scan, Source, opened_once
+from newkinds.images import Scan, Source, check_out, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
@@ -369,6 +369,8 @@ def figures(
     """
     with RunFolder.open(as_path(run), writing=out is None or is_remembered(images)) as folder:
         where, say = folder.path / names.FIGURES if out is None else as_path(out), automatic(progress)
+        if out is not None:
+            check_out(where, *map(folder.source, folder.sources))
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 

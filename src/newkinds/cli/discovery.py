@@ -272,6 +272,10 @@ def predict(
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
+    if to is not None:
+        from newkinds.runs.claim import check_table
+
+        check_table(to)  # before minutes of predicting
     found = nk.predict(
         run, images, among=among, none=none, network=network, data=data, device=device, progress=progress_for(quiet)
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from newkinds.cache import Cache
 from newkinds.count import probe_kinds
 from newkinds.features import extract_features
-from newkinds.files import digest
+from newkinds.files import digest, read_plain
 from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
@@ -83,7 +83,7 @@ class KnownStages:
         files = auxiliary or {}
         self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
         if files:
-            data["auxiliary"] = {name: digest(file.read_bytes()) for name, file in files.items()}
+            data["auxiliary"] = {name: digest(read_plain(file)) for name, file in files.items()}
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
         self._transfer: Transfer | None = None
