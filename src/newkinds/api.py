@@ -216,6 +216,7 @@ def count(
     *,
     out: str | Path,
     estimator: str | None = None,
+    heap: str | None = None,
     network: str | None = None,
     seed: int | None = None,
     weights: str | PathLike[str] | None = None,
@@ -232,10 +233,17 @@ def count(
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, estimator, network, seed, weights, data, profile, preset, settings, device, offline, cache,
-            progress: as in `discover`.
+        known, unsorted, estimator, heap, network, seed, weights, data, profile, preset, settings, device, offline,
+            cache, progress: as in `discover`.
     """
-    given = {"kinds": "auto", "count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
+    given = {
+        "kinds": "auto",
+        "count.estimator": estimator,
+        "heap": heap,
+        "network": network,
+        "seed": seed,
+        "profile": profile,
+    }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)

@@ -169,6 +169,7 @@ def count(
     unsorted: Unsorted,
     folder: Out,
     estimator: Estimator = None,
+    heap: Heap = None,
     network: Network = None,
     seed: Seed = None,
     weights: Weights = None,
@@ -186,7 +187,7 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    options = {"count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
+    options = {"count.estimator": estimator, "heap": heap, "network": network, "seed": seed, "profile": profile}
     found = nk.count(
         known,
         unsorted,

@@ -62,7 +62,9 @@ class KnownStages:
         cache: Cache | None = None,
         progress: Progress = QUIET,
     ) -> None:
-        check_known(known)
+        warning = check_known(known, 1 if known.is_embedding or foreign is not None else 2)
+        if warning is not None:
+            progress.warn(warning)
         self.known, self.heap = known, heap
         self.progress = progress
         self.cache = cache or Cache()

@@ -147,9 +147,11 @@ FORMS: dict[str, Form] = {
         {"chance": maybe(number), "of": text, "why": text, "near_chance": flag},
     ),
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
-    names.ASSIGNMENT: keys({"columns": each(kind), "source": keys({}, {"method": text, "calibrated": flag})}),
+    names.ASSIGNMENT: keys(
+        {"columns": each(kind), "source": keys({}, {"method": text, "calibrated": flag, "remark": text})}
+    ),
     names.KNOWN: each(text),
-    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}),
+    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}, {"same": each(each(text, 2))}),
     names.AGAIN: both(
         keys(
             {"columns": each(text), "labels": each(whole), "pinned": each(whole), "parts": each(whole), "line": whole}
