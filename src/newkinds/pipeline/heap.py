@@ -37,6 +37,7 @@ class Heap:
     holds: "new" kinds alone, the paper's setting; "mixed": known kinds, too; "known": nothing new. novelty: how
     probably each picture is of a new kind, float32 (N,), None if that was not asked. known, low, high: the share of
     pictures of known kinds, and its range. draws: rehearsals behind that. scale: how novelty is told, for rehearsals.
+    judged: of how many pictures that is said, None: of all; of the others people had said of which kind they are.
     """
 
     holds: Holds = "new"
@@ -46,6 +47,7 @@ class Heap:
     high: float = 0.0
     draws: int = 0
     scale: Scale | None = None
+    judged: int | None = None
 
     def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
         """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
@@ -60,7 +62,7 @@ class Heap:
     def in_words(self) -> str:
         """Return what the heap holds, as a sentence."""
         assert self.novelty is not None
-        n = len(self.novelty)
+        n = len(self.novelty) if self.judged is None else self.judged
         basis = "" if self.draws else ", by what was found on other data sets: too few known kinds to rehearse it"
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
@@ -79,6 +81,7 @@ class Heap:
             "high": self.high,
             "draws": self.draws,
             "scale": scale,
+            **({} if self.judged is None else {"judged": self.judged}),
         }
 
     @classmethod

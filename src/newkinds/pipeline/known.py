@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,10 +85,15 @@ class KnownStages:
         self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
         if files:
             data["auxiliary"] = {name: digest(file.read_bytes()) for name, file in files.items()}
+        data |= self.identity()
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
         self._transfer: Transfer | None = None
         torch.set_num_threads(self.run.threads)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what identifies the run beside its pictures and its weights."""
+        return {}
 
     @property
     def transfers(self) -> bool:
@@ -143,11 +149,15 @@ class KnownStages:
             name = names.features(which)
             found = self.run.find_array(name)
             if found is None:
-                found = extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
+                found = self.extract(network, images, view)
                 self.run.put_array(name, found)
                 self.run.sync()
             self._features[which] = found
         return self._features[which]
+
+    def extract(self, network: Network, images: ImageSet, view: str) -> NDArray[np.float32]:
+        """Return f's features of pictures, computed or from the cache."""
+        return extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
 
     def views(self, network: Network, which: str, images: ImageSet) -> Views:
         """Return f's features of pictures as they are and, of colour pictures, mirrored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from newkinds.assignment import Assignment
+from newkinds.assignment import NONE, Assignment
 from newkinds.cache import Cache
 from newkinds.corrections.actions import Again
 from newkinds.corrections.again import Said, sorted_anew, what_was_said
@@ -58,6 +59,7 @@ from newkinds.training import Checkpoints
 from newkinds.transfer import Transfer, untouched
 from newkinds.unlike import learn as learn_unlike
 
+OF_METHOD = ("head", "sorted")  # of an answer: its columns as the method had them, for what was kept in their order
 FEWEST_KINDS = 9  # known, of which a third can be hidden
 REHEARSED = 10_000  # unsorted pictures that rehearsals take, at most
 
@@ -111,7 +113,7 @@ class Pipeline(KnownStages):
                 hint="Take another --method, or say --heap new.",
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
-            found = judged(self._novelty(network), self.settings.heap)
+            found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap))
             if is_writer():
                 assert found.novelty is not None
                 self.run.put_array(names.NOVELTIES, found.novelty)
@@ -127,14 +129,42 @@ class Pipeline(KnownStages):
         """Whether there are features of known pictures that tell known kinds in the heap."""
         return self.method.takes_features(self.settings)
 
-    def _novelty(self, network: Network) -> Novelty:
-        """Return how new the heap's pictures are."""
+    @property
+    def to_judge(self) -> NDArray[np.int64]:
+        """The pictures of the heap of which it is asked whether they are new, int64 (n,): all of them."""
+        return np.arange(len(self.unsorted))
+
+    def over_all(self, heap: Heap) -> Heap:
+        """Return what the heap holds, told of all its pictures and not only of those that were judged."""
+        return heap
+
+    def settled(self, found: Assignment) -> tuple[Assignment, tuple[str, ...]]:
+        """Return what a method found in the kinds of the run, and what its columns are in the order that they had."""
+        return found, found.columns
+
+    def pinned(self, answer: Assignment) -> Assignment:
+        """Return an answer in which what people had said before the pictures were sorted holds."""
+        return answer
+
+    @property
+    def said_before(self) -> NDArray[np.bool_]:
+        """Of which pictures people had said before they were sorted what they are, bool (N,)."""
+        return np.zeros(len(self.unsorted), dtype=np.bool_)
+
+    @property
+    def given(self) -> ImageSet:
+        """The pictures of kinds that are known, of which the first of `known` are."""
+        return self.known
+
+    def _novelty(self, network: Network, rows: NDArray[np.int64]) -> Novelty:
+        """Return how new some of the heap's pictures are."""
         assert self.known.labels is not None
         if self.transfers:
             known, heap = (self.views(network, *of) for of in (("known", self.known), ("unsorted", self.unsorted)))
-            return of_frozen(known, self.known.labels, heap, self.transfer(network), self.settings, self.cache)
+            of = (self.transfer(network), self.settings, self.cache)
+            return of_frozen(known, self.known.labels, heap.of(rows), *of)
         features = self.features(network, "known", self.known)
-        unsorted = self.features(network, "unsorted", self.unsorted)
+        unsorted = self.features(network, "unsorted", self.unsorted)[rows]
         return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings)
 
     def kinds(self, network: Network, heap: Heap) -> int:
@@ -290,17 +320,19 @@ class Pipeline(KnownStages):
         empty = int((found.assignment.sizes[new] == 0).sum())
         if empty:
             self.progress.warn(f"{empty} of {len(new)} kinds stayed empty. {method.advice}")
-        self.run.put_json(names.KNOWN, list(self.known.classes))
+        named, head = self.settled(found.assignment)
+        found = replace(found, assignment=named)
+        self.run.put_json(names.KNOWN, list(self.given.classes))
         beside = self._beside(network, problem)
-        answer = self._judged(found.assignment, problem.features, rehearsal, beside)
+        answer = self.pinned(self._judged(found.assignment, problem.features, rehearsal, beside))
         if model:
-            self._put_models(found, answer, last, settings)
+            self._put_models(found, answer, head, last, settings)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
         if self.run.has(names.AGAIN):
             said = Said.from_dict(self.run.get_json(names.AGAIN))
-            answer = self._sorted_by(said, problem.features, rehearsal, beside)
+            answer = self._sorted_by(said, problem.features, rehearsal, beside, answer)
         put_assignment(self.run, answer)
         self.run.sync()
         checkpoints.clear()
@@ -311,9 +343,9 @@ class Pipeline(KnownStages):
             return
         problem = self._problem(network, 0, Heap(), self.settings, self.run.checkpoints())
         known = problem.known_points("features")
-        self.run.put_json(names.KNOWN, list(self.known.classes))
+        self.run.put_json(names.KNOWN, list(self.given.classes))
         self.run.put_array(names.EMBEDDING, problem.features)
-        put_assignment(self.run, named_by_nearest(problem, known))
+        put_assignment(self.run, self.settled(named_by_nearest(problem, known))[0])
         self.run.sync()
 
     def sort_again(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal) -> None:
@@ -329,7 +361,8 @@ class Pipeline(KnownStages):
         problem = self._problem(network, kinds, heap, settings, self.run.checkpoints())
         self.run.put_json(names.AGAIN, said.to_dict())
         self.run.forget(names.KINDS)  # a crash from here on is mended by the same line, which sorts by what was said
-        found = self._sorted_by(said, problem.features, rehearsal, self._beside(network, problem))
+        beside = self._beside(network, problem)
+        found = self._sorted_by(said, problem.features, rehearsal, beside, answer.machine)
         put_assignment(self.run, found)
         if is_writer():
             Journal.open(self.run, self.progress).say(Again(line=said.line))
@@ -339,10 +372,19 @@ class Pipeline(KnownStages):
         self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
 
     def _sorted_by(
-        self, said: Said, features: NDArray[np.float32], rehearsal: Rehearsal, known: NDArray[np.float32] | None
+        self,
+        said: Said,
+        features: NDArray[np.float32],
+        rehearsal: Rehearsal,
+        known: NDArray[np.float32] | None,
+        before: Assignment,
     ) -> Assignment:
-        """Return the pictures sorted by what people said, with probabilities as `_judged` makes them."""
+        """Return the pictures sorted by what people said, with probabilities as `_judged` makes them.
+
+        before: the answer that they said it about.
+        """
         source = {"method": METHODS[self.settings.method].name, "seed": self.settings.seed}
+        source |= {key: before.source[key] for key in OF_METHOD if key in before.source}
         return self._judged(sorted_anew(self.unsorted.names, said, features, source), features, rehearsal, known)
 
     def _beside(self, network: Network, problem: Problem) -> NDArray[np.float32] | None:
@@ -423,32 +465,41 @@ class Pipeline(KnownStages):
         )
 
     def _put_models(
-        self, found: Solution, answer: Assignment, last: NDArray[np.float32] | None, settings: CoreSettings
+        self,
+        found: Solution,
+        answer: Assignment,
+        head: tuple[str, ...],
+        last: NDArray[np.float32] | None,
+        settings: CoreSettings,
     ) -> None:
         """Keep what `predict` needs, and the nearest known kinds, which the page shows.
 
-        answer: what was found, with probabilities that are calibrated where they can be. last: the probabilities of the
-        last state, float32 (N, K), if another one was kept.
+        answer: what was found, with probabilities that are calibrated where they can be. head: the kinds that the
+        model tells apart, in its order, and perhaps more. last: the probabilities of the last state, float32 (N, K), if
+        another one was kept.
         """
-        words = {"known_classes": list(self.known.classes)}
+        words = {"known_classes": list(self.given.classes)}
         if found.model is not None:
             assert found.features is not None
-            known = self._known_under(found.model.network, settings)
-            columns = answer.columns[: found.model.kinds]  # those that its head tells apart
+            assert self.given.labels is not None
+            known = self._known_under(found.model.network, settings)[: len(self.given)]
+            columns = head[: found.model.kinds]
             new = len(answer.of_sort("new"))
             is_new = answer.labels < new
-            extra = prototypes(self.known, known, found.features[is_new], answer.labels[is_new], new)
+            extra = prototypes(self.given, known, found.features[is_new], answer.labels[is_new], new)
             if self.frozen:  # otherwise f has seen these pictures, and others would seem unlike them
-                assert self.known.labels is not None
-                by = (known, new + self.known.labels, found.features, answer.labels)
+                some = answer.kinds != NONE
+                by = (known, new + self.given.labels, found.features[some], answer.labels[some])
                 unlike = learn_unlike(*by, new, settings.seed)
                 extra |= {} if unlike is None else unlike[0].to_tensors()
             if answer.calibrated:
                 said, own = found.assignment.probability, answer.probability.astype(np.float64)
-                told = answer.labels < len(columns)
-                table = carried_over(said[told], own[told], answer.labels[told], len(columns))
+                place = {column: number for number, column in enumerate(columns)}
+                labels = np.array([place.get(column, -1) for column in answer.columns])[answer.labels]
+                told = (labels >= 0) & ~self.said_before
+                table = carried_over(said[told], own[told], labels[told], len(columns))
                 extra["calibration"] = torch.from_numpy(table)
-            if len(columns) > new:
+            if columns != answer.columns[: len(columns)] or len(columns) > new:
                 words["columns"] = list(columns)
             self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
             near = find_nearest_known(extra, new, found.features)
