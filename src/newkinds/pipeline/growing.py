@@ -39,12 +39,16 @@ class GrowingPipeline(Pipeline):
         self.carried: Carried = composed.growth.carried
         self.taught = tuple(kind for kind in self.carried.held if len(self.carried.members(kind)) >= TEACHES)
         super().__init__(_with_taught(composed, self.taught), composed.unsorted, out, settings, **options)
-        for name, data in composed.files():
-            if not self.run.has(name):
-                self.run.put(name, data)
-        if not self.run.has(names.GROWN):
-            self.run.put_json(names.GROWN, composed.growth.to_dict())
-        self.run.sync()
+        try:
+            for name, data in composed.files():
+                if not self.run.has(name):
+                    self.run.put(name, data)
+            if not self.run.has(names.GROWN):
+                self.run.put_json(names.GROWN, composed.growth.to_dict())
+            self.run.sync()
+        except BaseException:
+            self.run.close()  # so that the same process can try again
+            raise
 
     def identity(self) -> dict[str, Any]:
         """Return which run this one goes on from, up to which line of its journal, and with which heap."""
