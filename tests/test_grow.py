@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+import newkinds as nk
 from growing import (
     FEW,
     KNOWN,
@@ -23,9 +26,6 @@ from growing import (
     truths,
     write_week,
 )
-from typer.testing import CliRunner
-
-import newkinds as nk
 from newkinds.assignment import sort_of
 from newkinds.cli import app
 from newkinds.errors import RunError, UsageError
@@ -133,7 +133,9 @@ def test_what_people_said_holds_and_is_not_theirs_to_undo(grown: Path, tmp_path:
 def test_a_picture_that_was_put_into_a_known_kind_is_a_known_picture(grown: Path) -> None:
     run = RunFolder.open(grown / "run-2")
     state = nk.journal(grown / "run-1", progress=QUIET).state
-    moved = next(name for name in state.names if state.said[state.rows[name]] and state.kind_of(name) == "known:kind 05")
+    moved = next(
+        name for name in state.names if state.said[state.rows[name]] and state.kind_of(name) == "known:kind 05"
+    )
     assert moved not in nk.load(run.path).names
     with np.load(run.path / names.pictures("known", files=False)) as arrays:
         told = dict(zip(arrays["names"].tolist(), arrays["labels"].tolist(), strict=True))
@@ -292,12 +294,18 @@ def test_pictures_that_have_moved_or_are_gone(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     for name in ("known", "week-1"):
         os.rename(tmp_path / name, tmp_path / "elsewhere" / name)
-    with pytest.raises(RunError, match="known pictures of .* cannot be opened") as refused:
+    with pytest.raises(RunError, match=r"known pictures of .* cannot be opened") as refused:
         grow(run, tmp_path / "week-2", tmp_path / "run-2", kinds=2)
     assert "--known FOLDER" in refused.value.hint
     there: dict[str, Any] = {"known": tmp_path / "elsewhere" / "known", "pictures": tmp_path / "elsewhere" / "week-1"}
     with pytest.raises(RunError, match="None of the 24 unsorted pictures"):
-        grow(run, tmp_path / "week-2", tmp_path / "run-2", kinds=2, **{**there, "pictures": tmp_path / "week-2" / "lever"})
+        grow(
+            run,
+            tmp_path / "week-2",
+            tmp_path / "run-2",
+            kinds=2,
+            **{**there, "pictures": tmp_path / "week-2" / "lever"},
+        )
     (tmp_path / "elsewhere" / "week-1" / UNSORTED[1] / "07.png").unlink()
     said = Said()
     found = grow(run, tmp_path / "week-2", tmp_path / "run-2", kinds=2, progress=said, **there)
@@ -356,7 +364,7 @@ def test_nothing_accepted_is_said_and_works(tmp_path: Path) -> None:
 def test_another_heap_or_folder_is_refused(grown: Path, weeks: Path) -> None:
     grow(weeks / "run-1", weeks / "week-2.npz", weeks / "run-2")
     other = write_week(weeks, 3, {8: 8, 9: 8})
-    with pytest.raises(UsageError, match="grown.heap"):
+    with pytest.raises(UsageError, match=r"grown\.heap"):
         grow(weeks / "run-1", other, weeks / "run-2")
 
 

@@ -41,7 +41,13 @@ from newkinds_bench.house import DOCS
 from studies.tools.results import RESULTS, put_table, write_result
 
 NAME, PAGE, FIGURE = "weeks", DOCS / "next-week.md", DOCS / "figures" / "weeks.svg"
-WEEKS, KNOWN, LABELLED, FIRST, EACH = 10, 30, 0.4, 7, 5  # weeks, kinds, share, kinds that appear in the first, and later
+WEEKS, KNOWN, LABELLED, FIRST, EACH = (
+    10,
+    30,
+    0.4,
+    7,
+    5,
+)  # weeks, kinds, share, kinds that appear in the first, and later
 ACCEPTED, NAMED, LOOKED_AT = 5, 2, 10  # kinds that the person accepts, only names, and known ones it looks through
 MOSTLY, FEWEST, CONFIRMED = 0.7, 5, 5  # share of one true kind, pictures of a kind that the person takes, and confirms
 QUIET = Progress("silent")
@@ -105,7 +111,9 @@ def write_folders(source: Path, folder: Path, draw: int) -> None:
             cut = round(len(order) / 2) if first < WEEKS else len(order)
             _link(order[:cut], folder / f"week-{first}" / kind)
             rest = order[cut:]
-        for week, some in zip(range(first, WEEKS + 1), np.array_split(np.arange(len(rest)), WEEKS + 1 - first)):
+        for week, some in zip(
+            range(first, WEEKS + 1), np.array_split(np.arange(len(rest)), WEEKS + 1 - first), strict=True
+        ):
             _link([rest[place] for place in some], folder / f"week-{week}" / kind)
 
 

@@ -145,7 +145,9 @@ def grow(
         str | None,
         typer.Option("--images", "--pictures", help="The unsorted pictures of RUN, where they have moved."),
     ] = None,
-    known: Annotated[str | None, typer.Option("--known", help="The known pictures of RUN, where they have moved.")] = None,
+    known: Annotated[
+        str | None, typer.Option("--known", help="The known pictures of RUN, where they have moved.")
+    ] = None,
     network: Annotated[
         str | None,
         typer.Option("--network", help="The run's network, if it is a module:function: files alone run no code."),

@@ -92,4 +92,3 @@ class Carried:
         numbers[rows] = 0
         numbers[rows, [answer.columns.index(self.kinds[row]) for row in rows.tolist()]] = 1
         return replace(answer, probabilities=numbers)
-

@@ -77,9 +77,13 @@ def list_from_json(path: Path, *, labelled: bool = False) -> Listing:
             names.append(printable(texts[0]))
             entries.append((f"picture {number}", texts[1], texts[2] or None))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} is no list of pictures ({error}).", hint="Take the run folder as it was made.") from None
+        raise DataError(
+            f"{path} is no list of pictures ({error}).", hint="Take the run folder as it was made."
+        ) from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}).", hint="Take the run folder as it was made.") from None
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}).", hint="Take the run folder as it was made."
+        ) from None
     twice = next((name for name, number in Counter(names).items() if number > 1), None)
     if twice is not None:
         raise DataError(f"{path} has two pictures called {twice!r}.", hint="Take the run folder as it was made.")

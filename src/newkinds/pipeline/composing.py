@@ -124,8 +124,8 @@ def compose(
     journal = Journal.open(earlier, progress)
     if line is not None and journal.last > line:
         progress.warn(
-            f"People have said more about {earlier.path} since this run was begun, which goes by the first {line} lines "
-            "of its journal. Another --out takes all of it."
+            f"People have said more about {earlier.path} since this run was begun, which goes by {line} lines of its "
+            "journal. Another --out takes all of it."
         )
     line = journal.last if line is None else line
     state, machine = journal.at(line), journal.answer
@@ -143,7 +143,9 @@ def compose(
     both = _joined(known, old, np.flatnonzero(is_known), kinds)
     unsorted, files = _heap(old, stays, new, taken, _files_of(new, heap), f"week-{week}")
     since = np.full(len(old.images), 1) if before is None else before.weeks[old.rows]
-    carried = _carried(state, [now[row] for row in stays.tolist()], old.rows[stays], accepted, journal.history.next_number)
+    carried = _carried(
+        state, [now[row] for row in stays.tolist()], old.rows[stays], accepted, journal.history.next_number
+    )
     was = {} if before is None else dict(before.was)
     growth = Growth(
         week=week,
@@ -228,9 +230,7 @@ def _files_of(images: ImageSet, source: Source) -> Files:
     files = None if is_named(source) or isinstance(source, ImageSet) else files_of(source)
     if files is None:
         return (None,) * len(images)
-    there = (
-        dict(zip(files.names, files.paths, strict=True)) if isinstance(files, Listing) else named_files(Path(files))
-    )
+    there = dict(zip(files.names, files.paths, strict=True)) if isinstance(files, Listing) else named_files(Path(files))
     return tuple(there[name].absolute() for name in images.names)
 
 

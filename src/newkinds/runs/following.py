@@ -94,7 +94,7 @@ def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
 
 
 def pinned_again(run: RunFolder, pictures: int) -> NDArray[np.bool_]:
-    """Return which pictures people had spoken of when the machine sorted them, bool (N,): before, or in earlier weeks."""
+    """Return which pictures people had spoken of when the machine sorted them, bool (N,), also in earlier weeks."""
     growth = read_growth(run)
     told = np.zeros(pictures, np.bool_) if growth is None else growth.carried.over(pictures, growth.carried.said)
     pinned = Said.from_dict(run.get_json(names.AGAIN)).pinned if run.lists(names.AGAIN) else ()

@@ -75,7 +75,7 @@ class Since:
 
     week: the number of this one. came, earlier: how many pictures of the heap came this week, and before. accepted:
     kinds that are known since the last week, and of how many pictures. known, open, fresh: this week's pictures in
-    known kinds, in new kinds that were there last week, and in new kinds that were not, by kind. none: in none of these.
+    known kinds, in new kinds that were there last week, and in new kinds that were not, by kind. none: in no kind.
     found: the new kinds that were not there, with all their pictures. gone: kinds of which nobody had spoken that were
     there last week, and whose pictures are elsewhere now. called: the names of kinds. left_out: pictures that were
     given again.
@@ -129,7 +129,9 @@ def since(growth: Growth, answer: Assignment, called: Mapping[str, str]) -> Sinc
     sizes = answer.sizes.tolist()
     counts = np.bincount(answer.labels[is_new], minlength=len(answer.columns)).tolist()
     came = {column: count for column, count in zip(answer.columns, counts, strict=True) if count}
-    new = {column: size for column, size in zip(answer.columns, sizes, strict=True) if size and sort_of(column) == "new"}
+    new = {
+        column: size for column, size in zip(answer.columns, sizes, strict=True) if size and sort_of(column) == "new"
+    }
     return Since(
         week=growth.week,
         came=int(is_new.sum()),
