@@ -22,7 +22,7 @@ from newkinds.networks import Network
 from newkinds.opening import open_growing, open_known, open_pipeline
 from newkinds.pipeline.backbone import open_pretrained
 from newkinds.pipeline.choice import choose_backbone
-from newkinds.pipeline.composing import Elsewhere
+from newkinds.pipeline.earlier import Elsewhere
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal

@@ -18,7 +18,8 @@ from newkinds.networks import UNTRAINED, Foreign, is_foreign
 from newkinds.networks.foreign import check_admitted
 from newkinds.pipeline.backbone import largest_side, open_pretrained
 from newkinds.pipeline.choice import choose_backbone
-from newkinds.pipeline.composing import Elsewhere, compose
+from newkinds.pipeline.composing import compose
+from newkinds.pipeline.earlier import Elsewhere
 from newkinds.pipeline.growing import GrowingPipeline
 from newkinds.pipeline.stages import Pipeline
 from newkinds.progress import Progress

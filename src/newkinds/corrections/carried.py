@@ -50,8 +50,9 @@ class Carried:
         marks = {key: np.zeros(len(values["kinds"]), dtype=np.bool_) for key in ("said", "confirmed")}
         for key, mark in marks.items():
             mark[values[key]] = True
-        texts = {key: tuple(values[key]) for key in ("kinds", "held", "accepted")}
-        return cls(**texts, **marks, called=dict(values["called"]), next_number=int(values["next_number"]))
+        kinds, held, accepted = (tuple(values[key]) for key in ("kinds", "held", "accepted"))
+        called, next_number = dict(values["called"]), int(values["next_number"])
+        return cls(kinds, marks["said"], marks["confirmed"], held, called, accepted, next_number)
 
     def over(self, pictures: int, marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return marks of the earlier pictures (E,) as marks of all pictures of a heap, bool (N,)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,34 +16,18 @@ from newkinds.corrections import State
 from newkinds.corrections.carried import Carried
 from newkinds.corrections.corrected import current_column
 from newkinds.corrections.state import number_of
-from newkinds.datasets import is_named
 from newkinds.errors import DataError, RunError, UsageError
-from newkinds.images import Listing, Source, files_of, in_memory
-from newkinds.images.imageset import ImageSet, fingerprint, image_set, numbered
+from newkinds.images import Source
+from newkinds.images.imageset import ImageSet, image_set, numbered
 from newkinds.images.lists import list_to_json
-from newkinds.images.scan import named_files
+from newkinds.pipeline.earlier import Elsewhere, Files, Part, open_earlier, picture_files, some_of
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder, names
 from newkinds.runs.growth import Growth, read_growth
 from newkinds.runs.journal import Journal
-from newkinds.runs.pictures import Which, open_for, source_of
+from newkinds.runs.pictures import Which, open_for
 
 FEWEST = 2  # pictures of a kind that is known
-SHOWN = 3
-Files = tuple[Path | None, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Pictures of one source that a grown run takes, and the file of each, None of what is none.
-
-    rows: which of the earlier run's pictures they are, int64 (n,). intact: whether all are as that run saw them.
-    """
-
-    images: ImageSet
-    files: Files
-    rows: NDArray[np.int64]
-    intact: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +76,6 @@ class Composed:
         return found
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """Where the pictures of the earlier run are now, if they have moved or were given in memory."""
-
-    known: Source | None = None
-    unsorted: Source | None = None
-    data: str | Path | None = None
-
-
 def compose(
     earlier: RunFolder,
     heap: Source,
@@ -130,8 +104,8 @@ def compose(
     line = journal.last if line is None else line
     state, machine = journal.at(line), journal.answer
     before = read_growth(earlier)
-    known = _opened(earlier, "known", where.known, where.data, cache, progress)
-    old = _opened(earlier, "unsorted", where.unsorted, where.data, cache, progress, machine.names)
+    known = open_earlier(earlier, "known", where.known, where.data, cache, progress)
+    old = open_earlier(earlier, "unsorted", where.unsorted, where.data, cache, progress, machine.names)
     new = open_for(earlier, heap, where.data, progress, cache=cache)
     now = [current_column(state, state.kinds[state.kind[row]]) for row in old.rows.tolist()]
     fate, accepted = _fates(state, now, old, machine.kinds.tolist())
@@ -141,7 +115,7 @@ def compose(
     kinds = [*_kinds_of(known.images), *(one for one in fate if one is not None)]
     week = 2 if before is None else before.week + 1
     both = _joined(known, old, np.flatnonzero(is_known), kinds)
-    unsorted, files = _heap(old, stays, new, taken, _files_of(new, heap), f"week-{week}")
+    unsorted, files = _heap(old, stays, new, taken, picture_files(new, heap), f"week-{week}")
     since = np.full(len(old.images), 1) if before is None else before.weeks[old.rows]
     carried = _carried(
         state, [now[row] for row in stays.tolist()], old.rows[stays], accepted, journal.history.next_number
@@ -163,75 +137,6 @@ def compose(
     identity |= {"known": both[0].fingerprint}
     parts: dict[Which, Part] = {"known": known, "unsorted": old}
     return Composed(earlier, *both, unsorted, files, growth, identity, parts)
-
-
-def _opened(
-    run: RunFolder,
-    which: Which,
-    elsewhere: Source | None,
-    data: str | Path | None,
-    cache: Cache | None,
-    progress: Progress,
-    wanted: Sequence[str] | None = None,
-) -> Part:
-    """Open a run's pictures where they are now; what is not there any more is said, and left out.
-
-    wanted: the names of the pictures of the run, None: all that are there.
-    """
-    source = source_of(run, elsewhere, which)
-    option = "--known" if which == "known" else "--pictures"
-    if isinstance(source, str) and in_memory(source):
-        raise RunError(
-            f"The {which} pictures of the run in {run.path} were given in memory ({source}).",
-            hint=f"Give them again, in Python, with {option.removeprefix('--')}=.",
-        )
-    try:
-        images = open_for(run, source, data, progress, labelled=which == "known", cache=cache)
-    except DataError as error:
-        raise RunError(
-            f"The {which} pictures of {run.path} cannot be opened: {error.message}",
-            hint=f"Say where they are now with {option} FOLDER.",
-        ) from error
-    row = {name: number for number, name in enumerate(images.names)}
-    wanted = images.names if wanted is None else wanted
-    rows = np.array([number for number, name in enumerate(wanted) if name in row], dtype=np.int64)
-    gone = [name for name in wanted if name not in row]
-    if gone:
-        if len(rows) == 0:
-            raise RunError(
-                f"None of the {len(wanted):,} {which} pictures of {run.path} is in {images.source}, such as "
-                f"{gone[0]!r}.",
-                hint=f"Say where they are now with {option} FOLDER.",
-            )
-        progress.warn(
-            f"{len(gone):,} of the {len(wanted):,} {which} pictures of {run.path} are gone and left out: "
-            f"{_some(gone)}. What was said of them stays in that run."
-        )
-    picked = images.select([row[wanted[number]] for number in rows.tolist()])
-    intact = not gone and _is_same(run, which, picked)
-    if not gone and not intact:
-        progress.warn(f"The {which} pictures in {images.source} have changed since {run.path} was made.")
-    files = _files_of(images, source)
-    return Part(picked, tuple(files[row[name]] for name in picked.names), rows, intact)
-
-
-def _is_same(run: RunFolder, which: Which, images: ImageSet) -> bool:
-    """Return whether pictures are those that a run saw, all of them and in the same order."""
-    told = run.data[which]["fingerprint"]
-    if which == "unsorted":
-        return bool(fingerprint(images.pixels, images.names, None, ()) == told)
-    if "grown" in run.data:  # beside the known ones it had those of open kinds
-        told = run.data["grown"]["known"]
-    return bool(fingerprint(images.pixels, images.names, images.labels, images.classes) == told)
-
-
-def _files_of(images: ImageSet, source: Source) -> Files:
-    """Return the file of each picture, None of those that are rows of an array or of a data set."""
-    files = None if is_named(source) or isinstance(source, ImageSet) else files_of(source)
-    if files is None:
-        return (None,) * len(images)
-    there = dict(zip(files.names, files.paths, strict=True)) if isinstance(files, Listing) else named_files(Path(files))
-    return tuple(there[name].absolute() for name in images.names)
 
 
 def _fates(
@@ -276,7 +181,7 @@ def _not_there_yet(
     if again:
         progress.warn(
             f"{len(again):,} of {len(new):,} pictures of {new.source} are in {earlier} already, and stay what they are "
-            f"there: {_some(again)}."
+            f"there: {some_of(again)}."
         )
     return np.array(taken, dtype=np.int64), len(again)
 
@@ -312,11 +217,11 @@ def _heap(
     before = [old.images.names[row] for row in stays.tolist()]
     truth = [*_truth(old.images, stays), *_truth(new, taken)]
     labels, classes = numbered(truth)
-    told = (labels, classes) if any(truth) else (None, ())
     images = image_set(
         np.concatenate([old.images.pixels[stays], new.pixels[taken]]),
         [*before, *_unlike([new.names[row] for row in taken.tolist()], old.images.names, week)],
-        *told,
+        labels if any(truth) else None,
+        classes if any(truth) else (),
         new.source,
         labelled=False,
         skipped=new.skipped,
@@ -387,10 +292,5 @@ def _npz(images: ImageSet, kinds: Sequence[str] | None) -> bytes:
     if kinds is not None:
         arrays["labels"] = np.array(kinds)
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
-
-
-def _some(things: Sequence[str]) -> str:
-    more = f" and {len(things) - SHOWN:,} more" if len(things) > SHOWN else ""
-    return ", ".join(map(repr, things[:SHOWN])) + more
