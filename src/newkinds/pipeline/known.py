@@ -46,7 +46,9 @@ from newkinds.transfer import Transfer, from_tensors, to_tensors
 class KnownStages:
     """The stages that need known pictures only, each kept in the run folder and skipped if it is there.
 
-    heap: the unsorted pictures, where there are any. auxiliary: files of methods' networks, by name.
+    heap: the unsorted pictures, where there are any. auxiliary: files of methods' networks, by name. asked: the
+    settings as the user gave them, if others are passed; weights_digest: what stands for the weights, if the file that
+    was given is not there any more: both for a run that is opened from its folder alone.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class KnownStages:
         device: str | None = None,
         cache: Cache | None = None,
         progress: Progress = QUIET,
+        asked: CoreSettings | None = None,
+        weights_digest: str | None = None,
     ) -> None:
         check_known(known)
         self.known, self.heap = known, heap
         self.progress = progress
         self.cache = cache or Cache()
-        self.asked = settings
+        self.asked = asked or settings
         self.weights = pretrained_network(settings, known, weights, foreign)
         self._told = told_by(weights)
         self.accelerator = make_accelerator(device)
@@ -76,7 +80,7 @@ class KnownStages:
         self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
         progress.say(profile_in_words(self.settings.profile))
         self.trained, self.probes = self._split_known()
-        data = {"known": about(known), "weights": pretrained_digest(self.weights, weights)}
+        data = {"known": about(known), "weights": weights_digest or pretrained_digest(self.weights, weights)}
         sources = {"known": known.source}
         if heap is not None:
             data["unsorted"] = about(heap)

@@ -81,6 +81,8 @@ class Pipeline(KnownStages):
         device: str | None = None,
         cache: Cache | None = None,
         progress: Progress = QUIET,
+        asked: CoreSettings | None = None,
+        weights_digest: str | None = None,
     ) -> None:
         check_unsorted(unsorted)
         if isinstance(settings.kinds, int) and settings.kinds > len(unsorted):
@@ -101,6 +103,8 @@ class Pipeline(KnownStages):
             device=device,
             cache=cache,
             progress=progress,
+            asked=asked,
+            weights_digest=weights_digest,
         )
 
     def heap_of(self, network: Network) -> Heap:
