@@ -67,7 +67,7 @@ export function show(main) {
   }
   draw();
   const { since } = store.state;
-  const news = since.length ? h("details", { class: "since", open: true }, h("summary", { text: "Since last time" }), h("ul", {}, ...since.map((text) => h("li", {}, h("bdi", { text }))))) : "";
+  const news = since.length ? h("details", { class: "since", open: matchMedia("(min-width: 60rem)").matches }, h("summary", { text: "Since last time" }), h("ul", {}, ...since.map((text) => h("li", {}, h("bdi", { text }))))) : "";
   main.replaceChildren(h("h2", { class: "hidden", text: "Kinds" }), news, bar, list);
   return { changed: draw };
 }
