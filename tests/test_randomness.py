@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from newkinds import randomness
 from newkinds.randomness import generator, key, one_thread, seeded_torch, uniforms
 
 
@@ -149,10 +146,3 @@ def test_one_thread_holds_inside_and_is_undone() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-def test_thread_pools_are_looked_for_again_only_after_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = randomness.thread_pools()
-    assert randomness.thread_pools() is first
-    monkeypatch.setitem(sys.modules, "a_module_that_may_bring_a_pool", sys)
-    assert randomness.thread_pools() is not first

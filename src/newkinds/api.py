@@ -14,7 +14,7 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import as_path
-from newkinds.images import Scan, Source, opened_once
+from newkinds.images import Scan, Source, check_out, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
@@ -265,6 +265,7 @@ def count(
     *,
     out: str | Path,
     estimator: str | None = None,
+    heap: str | None = None,
     network: str | None = None,
     seed: int | None = None,
     weights: str | PathLike[str] | None = None,
@@ -281,10 +282,17 @@ def count(
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, estimator, network, seed, weights, data, profile, preset, settings, device, offline, cache,
-            progress: as in `discover`.
+        known, unsorted, estimator, heap, network, seed, weights, data, profile, preset, settings, device, offline,
+            cache, progress: as in `discover`.
     """
-    given = {"kinds": "auto", "count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
+    given = {
+        "kinds": "auto",
+        "count.estimator": estimator,
+        "heap": heap,
+        "network": network,
+        "seed": seed,
+        "profile": profile,
+    }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)
@@ -418,6 +426,8 @@ def figures(
     """
     with RunFolder.open(as_path(run), writing=out is None or is_remembered(images)) as folder:
         where, say = folder.path / names.FIGURES if out is None else as_path(out), automatic(progress)
+        if out is not None:
+            check_out(where, *map(folder.source, folder.sources))
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 

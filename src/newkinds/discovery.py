@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from newkinds.assignment import Assignment
 from newkinds.evaluation.known_quality import KnownQuality
 from newkinds.evaluation.scores import Scores
+from newkinds.files import as_path
 from newkinds.images import Source
 from newkinds.predict import predict_images
 from newkinds.progress import Progress, automatic
 from newkinds.rehearsal.trust import Trust
 from newkinds.runs import RunFolder, names
+from newkinds.runs.claim import check_table
 from newkinds.runs.following import read_answer, read_current_scores, read_current_trust, read_since
 from newkinds.runs.growth import Since
 from newkinds.runs.results import read_known_quality, read_rehearsal
@@ -93,6 +95,7 @@ class Discovery:
 
     def to_csv(self, path: str | Path) -> None:
         """Write path, kind, probability and runner-up of each picture, whole or not at all."""
+        check_table(as_path(path))
         self.assignment.to_csv(path)
 
     def to_frame(self) -> Any:

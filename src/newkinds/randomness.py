@@ -5,11 +5,11 @@ A run that is killed and restarted asks for the same numbers by the same names, 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -62,21 +62,11 @@ def seeded_torch(seed: int, purpose: str, *indices: int) -> Iterator[None]:
         yield
 
 
-def thread_pools() -> ThreadpoolController:
-    """Return the thread pools of all libraries: looked for, which takes milliseconds, once a module was imported."""
-    return _thread_pools(len(sys.modules))
-
-
-@lru_cache(maxsize=1)
-def _thread_pools(modules: int) -> ThreadpoolController:
-    return ThreadpoolController()
-
-
 @contextmanager
 def one_thread(libraries: ThreadpoolController | None = None) -> Iterator[None]:
     """Run on one thread, so that sums are the same to the bit on any number of cores.
 
-    libraries: the thread pools to limit; None: all of them.
+    libraries: the thread pools to limit; None takes all of them.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -85,3 +75,13 @@ def one_thread(libraries: ThreadpoolController | None = None) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+def thread_pools() -> ThreadpoolController:
+    """Return the thread pools of all libraries: looked for, which takes milliseconds, when modules were imported."""
+    return _thread_pools(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    return ThreadpoolController()

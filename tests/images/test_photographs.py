@@ -1,4 +1,4 @@
-"""Which pictures are photographs: by their size and their colours, from a look at some of them."""
+"""Which pictures are photographs: by their size, their colours and their tones, from a look at some of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from newkinds.images import photographs
 from newkinds.images.decode import MAX_PIXELS, encode
-from newkinds.images.photographs import Look, colours, look_at
+from newkinds.images.photographs import Look, colours, look_at, tones
 from pictures import photograph, write_pictures
 
 RNG = np.random.default_rng
@@ -55,9 +55,9 @@ def looked(pixels: list[NDArray[np.uint8]], size: int | None = None, largest: in
 
 
 @pytest.mark.parametrize(
-    ("make", "expected"), [(photograph, True), (grey_as_rgb, False), (sepia, False), (drawing, False), (scan, False)]
+    ("make", "expected"), [(photograph, True), (grey_as_rgb, True), (sepia, True), (drawing, False), (scan, False)]
 )
-def test_photographs_have_hundreds_of_colours(make: object, expected: bool) -> None:
+def test_photographs_have_hundreds_of_colours_or_many_tones(make: object, expected: bool) -> None:
     found = looked([make(seed) for seed in range(8)])  # type: ignore[operator]
     assert found.are_photographs is expected
     assert found.side == 96
@@ -92,12 +92,28 @@ def test_colours() -> None:
     assert colours(halves) == 2
 
 
+def test_tones() -> None:
+    flat = np.zeros((1, 64, 64), dtype=np.uint8)
+    assert tones(flat) == 0
+    halves = flat.copy()
+    halves[:, :, 32:] = 255
+    assert tones(halves) == pytest.approx(1)
+    every = np.arange(64 * 64, dtype=np.int64).reshape(1, 64, 64) % 256
+    assert tones(np.repeat(every.astype(np.uint8), 3, axis=0)) == pytest.approx(5)  # 32 levels, equally often
+
+
+def test_grey_photographs_count_and_grey_drawings_do_not() -> None:
+    assert looked([photograph(seed)[:1] for seed in range(4)]).are_photographs
+    assert not looked([drawing(seed)[:1] for seed in range(4)]).are_photographs
+    assert not looked([photograph(seed, 32)[:1] for seed in range(4)]).are_photographs
+
+
 def test_the_words() -> None:
-    assert str(Look(224, 1150)) == "typically 224 pixels a side and 1,150 colours"
-    said = (
-        "typically 32 pixels a side and 900 colours, and photographs have more than 48 pixels and at least 256 colours"
-    )
-    assert str(Look(32, 900)) == said
+    assert str(Look(224, 1150, 4.5)) == "typically 224 pixels a side and 1,150 colours"
+    assert str(Look(224, 32, 4.5)) == "typically 224 pixels a side and 32 colours in many shades"
+    limits = "photographs have more than 48 pixels, and 256 colours or many shades"
+    assert str(Look(32, 900, 4.0)) == f"typically 32 pixels a side and 900 colours; {limits}"
+    assert str(Look(105, 32, 0.9)) == f"typically 105 pixels a side and 32 colours in few shades; {limits}"
 
 
 # The sources

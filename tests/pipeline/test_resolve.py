@@ -146,6 +146,7 @@ def test_epochs_by_the_number_of_pictures() -> None:
     assert resolve(known(n=1000), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == 10
     assert resolve(known(n=500), {**options, "pretrain.quarter_turns": True}).pretrain.epochs == 5
     assert resolve(known(n=300), {**options, "pretrain.quarter_turns": True}).pretrain.epochs == 9  # 8.33, rounded up
+    assert resolve(known(n=300), options).pretrain.epochs == 17  # turned because kinds are few: twice as many pictures
     assert resolve(known(n=2), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == MOST_EPOCHS
     assert resolve(known(n=5000), {**options, "pretrain.quarter_turns": False}).pretrain.epochs == FEWEST_EPOCHS
 

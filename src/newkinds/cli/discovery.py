@@ -227,6 +227,7 @@ def count(
     unsorted: Unsorted,
     folder: Out,
     estimator: Estimator = None,
+    heap: Heap = None,
     network: Network = None,
     seed: Seed = None,
     weights: Weights = None,
@@ -244,7 +245,7 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    options = {"count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
+    options = {"count.estimator": estimator, "heap": heap, "network": network, "seed": seed, "profile": profile}
     found = nk.count(
         known,
         unsorted,
@@ -330,6 +331,10 @@ def predict(
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
+    if to is not None:
+        from newkinds.runs.claim import check_table
+
+        check_table(to)  # before minutes of predicting
     found = nk.predict(
         run, images, among=among, none=none, network=network, data=data, device=device, progress=progress_for(quiet)
     )

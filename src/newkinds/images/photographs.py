@@ -1,4 +1,4 @@
-"""Are these photographs, which a pretrained network suits, or small, grey or drawn pictures? A look at some of them."""
+"""Are these photographs, which a pretrained network suits, or small or drawn pictures? A look at some of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ LOOKED_AT = 64  # pictures at most
 SIDE = 64  # pixels that each is brought to
 LARGEST_SMALL = 48  # pixels: the side of pictures that networks of their own suit, such as CIFAR's 32
 FEWEST_COLOURS = 256  # of the typical photograph, see `colours`
+FEWEST_TONES = 3.0  # bits, of the typical photograph without colours, see `tones`
 
 
 @dataclass(frozen=True)
@@ -30,26 +31,29 @@ class Look:
     """What some pictures look like.
 
     side: that of the typical one, the shorter of two, in pixels; less where less is asked for. colours: how many the
-    typical one has.
+    typical one has. tones: how evenly its grey levels are used, in bits.
     """
 
     side: int
     colours: int
+    tones: float
 
     @property
     def are_photographs(self) -> bool:
-        """Whether they are colour photographs, large enough to be given to a network that was trained on such.
+        """Whether they are photographs, large enough to be given to a network that was trained on such.
 
         Measured at 64 x 64: photographs of groceries have 1,150 colours (median), Tiny-ImageNet 710, objects on white
-        600; coloured letters 100 to 180, ink on yellow paper 100, tinted grey photographs 70, grey ones 32. Pictures of
-        many coloured shapes pass for photographs.
+        600; coloured letters 100 to 180, ink on yellow paper 100. Without colours, photographs are told by their tones:
+        4.5 bits, where characters in ink have .9. Pictures of many coloured shapes pass for photographs.
         """
-        return self.side > LARGEST_SMALL and self.colours >= FEWEST_COLOURS
+        return self.side > LARGEST_SMALL and (self.colours >= FEWEST_COLOURS or self.tones >= FEWEST_TONES)
 
     def __str__(self) -> str:
         why = f"typically {self.side} pixels a side and {self.colours:,} colours"
-        limits = f"photographs have more than {LARGEST_SMALL} pixels and at least {FEWEST_COLOURS} colours"
-        return why if self.are_photographs else f"{why}, and {limits}"
+        if self.colours < FEWEST_COLOURS:
+            why += f" in {'many' if self.tones >= FEWEST_TONES else 'few'} shades"
+        limits = f"photographs have more than {LARGEST_SMALL} pixels, and {FEWEST_COLOURS} colours or many shades"
+        return why if self.are_photographs else f"{why}; {limits}"
 
 
 def look_at(known: Source, *, size: int | None, largest: int, max_pixels: int) -> Look | None:
@@ -73,13 +77,22 @@ def look_at(known: Source, *, size: int | None, largest: int, max_pixels: int) -
     side = int(np.median(sides)) if size is None else size
     if size is None and largest <= LARGEST_SMALL:
         side = min(side, largest)
-    return Look(side, int(np.median([colours(one) for one in looked])))
+    return Look(
+        side, int(np.median([colours(one) for one in looked])), float(np.median([tones(one) for one in looked]))
+    )
 
 
 def colours(pixels: NDArray[np.uint8]) -> int:
     """Return how many colours a picture, uint8 (C, H, W), has at 64 x 64 with 32 levels a channel."""
     levels = fit_pixels(pixels, size=SIDE, channels=3, fit="crop").astype(np.int64) >> 3
     return len(np.unique(levels[0] << 10 | levels[1] << 5 | levels[2]))
+
+
+def tones(pixels: NDArray[np.uint8]) -> float:
+    """Return the entropy, in bits, of 32 grey levels of a picture, uint8 (C, H, W), at 64 x 64: from 0 to 5."""
+    levels = fit_pixels(pixels, size=SIDE, channels=3, fit="crop").astype(np.int64).mean(axis=0).astype(np.int64) >> 3
+    shares = np.unique(levels, return_counts=True)[1] / levels.size
+    return float(-(shares * np.log2(shares)).sum()) + 0.0
 
 
 def _from_files(source: Path | Listing, max_pixels: int) -> tuple[list[int], list[NDArray[np.uint8]]]:

@@ -248,7 +248,8 @@ def _carried(
     state: State, kinds: Sequence[str], rows: NDArray[np.int64], accepted: Mapping[str, str], next_number: int
 ) -> Carried:
     """Return what people said of the pictures that stay in the heap, int64 (E,), which are of these kinds now."""
-    rejected = [kind == NONE for kind in kinds]  # or moved there: the machine does not put pictures into none
+    own = (state.kinds[kind] for kind in state.kind[rows].tolist())
+    rejected = [now == NONE and kind != NONE for now, kind in zip(kinds, own, strict=True)]
     said = state.said[rows] | np.array(rejected, dtype=np.bool_)
     open_ = {kind for kind in kinds if sort_of(kind) == "new"}
     targets = {state.current(kind) for kind in state.merged}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.assignment import Assignment, known_kind
+from newkinds.assignment import NONE, Assignment, known_kind
 from newkinds.corrections.carried import Carried
 from newkinds.errors import DataError
 from newkinds.images.imageset import ImageSet, image_set
@@ -63,6 +63,20 @@ class GrowingPipeline(Pipeline):
     def said_before(self) -> NDArray[np.bool_]:
         """Of which pictures people said in earlier weeks what they are, bool (N,)."""
         return self.carried.over(len(self.unsorted), self.carried.said)
+
+    def unsaid(self, none: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the probability of none of pictures of which no person had said anything, (N,), None if none is."""
+        if none is None:
+            return None
+        none = np.where(self.said_before, 0.0, none)
+        return none if none.any() else None
+
+    def gone(self, none: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the same with pictures of which a person had said that they are none."""
+        said = np.zeros(len(self.unsorted))
+        said[: len(self.carried.kinds)] = [kind == NONE for kind in self.carried.kinds]
+        said[~self.said_before] = 0
+        return np.maximum(said, 0 if none is None else none) if said.any() else none
 
     @property
     def to_judge(self) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from newkinds.cache import Cache
 from newkinds.count import probe_kinds
 from newkinds.features import extract_features
-from newkinds.files import digest
+from newkinds.files import digest, read_plain
 from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
@@ -67,7 +67,9 @@ class KnownStages:
         asked: CoreSettings | None = None,
         weights_digest: str | None = None,
     ) -> None:
-        check_known(known)
+        warning = check_known(known, 1 if known.is_embedding or foreign is not None else 2)
+        if warning is not None:
+            progress.warn(warning)
         self.known, self.heap = known, heap
         self.progress = progress
         self.cache = cache or Cache()
@@ -88,7 +90,7 @@ class KnownStages:
         files = auxiliary or {}
         self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
         if files:
-            data["auxiliary"] = {name: digest(file.read_bytes()) for name, file in files.items()}
+            data["auxiliary"] = {name: digest(read_plain(file)) for name, file in files.items()}
         data |= self.identity()
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed

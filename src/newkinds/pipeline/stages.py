@@ -21,6 +21,7 @@ from newkinds.count import can_rehearse, count_kinds, count_rehearsed, hidden_dr
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, HopelessError, UsageError
 from newkinds.evaluation.coverage import coverage
+from newkinds.evaluation.same_kinds import in_words as same_in_words
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply
 from newkinds.images import check_unsorted
@@ -34,11 +35,12 @@ from newkinds.networks.tuning import freeze_but_last
 from newkinds.novelty import Novelty
 from newkinds.parallel.processes import from_writer, is_writer
 from newkinds.pipeline.frozen import as_embeddings, behind
-from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained
+from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained, same_among
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
 from newkinds.pipeline.scoring import score_again, score_run
+from newkinds.pipeline.strangers import Told, called_none, references_of, unlike_in_heap, with_none, with_remark
 from newkinds.predict import prototypes
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator
@@ -57,7 +59,7 @@ from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, rea
 from newkinds.settings import CoreSettings
 from newkinds.training import Checkpoints
 from newkinds.transfer import Transfer, untouched
-from newkinds.unlike import learn as learn_unlike
+from newkinds.unlike import Unlike
 
 OF_METHOD = ("head", "sorted")  # of an answer: its columns as the method had them, for what was kept in their order
 FEWEST_KINDS = 9  # known, of which a third can be hidden
@@ -117,7 +119,8 @@ class Pipeline(KnownStages):
                 hint="Take another --method, or say --heap new.",
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
-            found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap))
+            same = same_among(self.known, self.features(network, "known", self.known), self.settings)
+            found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap, same))
             if is_writer():
                 assert found.novelty is not None
                 self.run.put_array(names.NOVELTIES, found.novelty)
@@ -126,6 +129,8 @@ class Pipeline(KnownStages):
         with self.run.understood(names.NOVELTY):
             heap = Heap.from_dict(self.run.get_json(names.NOVELTY), self.run.get_array(names.NOVELTIES))
         self.progress.say(heap.in_words())
+        if heap.same:
+            self.progress.warn(same_in_words(heap.same))
         return heap
 
     @property
@@ -149,6 +154,14 @@ class Pipeline(KnownStages):
     def pinned(self, answer: Assignment) -> Assignment:
         """Return an answer in which what people had said before the pictures were sorted holds."""
         return answer
+
+    def unsaid(self, none: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the probability of none of pictures of which no person had said anything, (N,) as it is given."""
+        return none
+
+    def gone(self, none: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the same with pictures of which a person had said that they are none."""
+        return none
 
     @property
     def said_before(self) -> NDArray[np.bool_]:
@@ -324,13 +337,17 @@ class Pipeline(KnownStages):
         empty = int((found.assignment.sizes[new] == 0).sum())
         if empty:
             self.progress.warn(f"{empty} of {len(new)} kinds stayed empty. {method.advice}")
+        told = self._strangers(network, found.assignment, settings)
         named, head = self.settled(found.assignment)
         found = replace(found, assignment=named)
         self.run.put_json(names.KNOWN, list(self.given.classes))
         beside = self._beside(network, problem)
-        answer = self.pinned(self._judged(found.assignment, problem.features, rehearsal, beside))
+        none = self.unsaid(called_none(told, self.settings))
+        found = replace(found, assignment=with_remark(found.assignment, told, self.progress))
+        answer = self.pinned(self._judged(found.assignment, problem.features, rehearsal, beside, none))
         if model:
-            self._put_models(found, answer, head, last, settings)
+            unlike = None if told is None else references_of(told, self.gone(none))
+            self._put_models(found, answer, head, last, settings, unlike)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
@@ -349,8 +366,25 @@ class Pipeline(KnownStages):
         known = problem.known_points("features")
         self.run.put_json(names.KNOWN, list(self.given.classes))
         self.run.put_array(names.EMBEDDING, problem.features)
-        put_assignment(self.run, self.settled(named_by_nearest(problem, known))[0])
+        found = named_by_nearest(problem, known)
+        told = self._strangers(network, found, self.settings)
+        none = self.unsaid(called_none(told, self.settings))
+        found = self.pinned(with_none(self.settled(found)[0], none))
+        put_assignment(self.run, with_remark(found, told, self.progress))
         self.run.sync()
+
+    def _strangers(self, network: Network, found: Assignment, settings: CoreSettings) -> Told | None:
+        """Return what tells pictures that are of no kind; None where f is trained on these pictures.
+
+        Others of their kinds would then seem unlike them.
+        """
+        if not self.frozen:
+            return None
+        assert self.known.labels is not None
+        known, heap = self.views(network, "known", self.known), self.features(network, "unsorted", self.unsorted)
+        takes = METHODS[settings.method].takes_transfer
+        transfer = self._transfer_of(network, settings) if takes else untouched(heap.shape[1])
+        return unlike_in_heap(known, self.known.labels, heap, found, transfer, settings, self.cache)
 
     def sort_again(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal) -> None:
         """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""
@@ -405,17 +439,23 @@ class Pipeline(KnownStages):
         features: NDArray[np.float32],
         rehearsal: Rehearsal,
         known: NDArray[np.float32] | None,
+        none: NDArray[np.float64] | None = None,
     ) -> Assignment:
-        """Return the answer with calibrated probabilities, and keep what to expect of it and what the method said."""
+        """Return the answer with calibrated probabilities, and keep what to expect of it and what the method said.
+
+        none: the probability of none of pictures that are of no kind, 0 of the others, (N,), None where there are none
+        of them. What is expected is said of the others.
+        """
         if not self.settings.rehearse.rehearsals:
-            return found
+            return with_none(found, none)
         chosen, labels = rehearsal.chosen, found.labels
+        sorted_ = np.ones(len(labels), dtype=bool) if none is None else none == 0
         rehearsed = [one.likeness for one in rehearsal.rehearsed if one.likeness is not None]
         far = "" if known is None else far_in_words(likeness(features, known, seed=self.settings.seed), rehearsed)
-        trust, probability = judge(
-            signals(labels, features, seed=self.settings.seed),
-            labels,
-            len(found.columns),
+        trust, own = judge(
+            signals(labels, features, seed=self.settings.seed)[sorted_],
+            labels[sorted_],
+            len(found.columns) + (none is not None and NONE not in found.columns),
             rehearsal.right.get(chosen, ()),
             rehearsal.pure.get(chosen, ()),
             [one.trials[chosen] for one in rehearsal.rehearsed],
@@ -425,7 +465,9 @@ class Pipeline(KnownStages):
         )
         self.run.put_json(names.TRUST, trust.to_dict())
         self.run.put_array(names.UNCALIBRATED, found.probabilities)
-        return found.with_own(probability)
+        probability = found.probability.astype(np.float64)
+        probability[sorted_] = own
+        return with_none(found.with_own(probability), none)
 
     def _transfer_of(self, network: Network, settings: CoreSettings) -> Transfer:
         """Return the transfer of the run, or none where what was chosen leaves features as they are."""
@@ -475,12 +517,13 @@ class Pipeline(KnownStages):
         head: tuple[str, ...],
         last: NDArray[np.float32] | None,
         settings: CoreSettings,
+        unlike: Unlike | None,
     ) -> None:
         """Keep what `predict` needs, and the nearest known kinds, which the page shows.
 
         answer: what was found, with probabilities that are calibrated where they can be. head: the kinds that the
         model tells apart, in its order, and perhaps more. last: the probabilities of the last state, float32 (N, K), if
-        another one was kept.
+        another one was kept. unlike: what tells pictures that are of no kind.
         """
         words = {"known_classes": list(self.given.classes)}
         if found.model is not None:
@@ -491,11 +534,7 @@ class Pipeline(KnownStages):
             new = len(answer.of_sort("new"))
             is_new = answer.labels < new
             extra = prototypes(self.given, known, found.features[is_new], answer.labels[is_new], new)
-            if self.frozen:  # otherwise f has seen these pictures, and others would seem unlike them
-                some = answer.kinds != NONE
-                by = (known, new + self.given.labels, found.features[some], answer.labels[some])
-                unlike = learn_unlike(*by, new, settings.seed)
-                extra |= {} if unlike is None else unlike[0].to_tensors()
+            extra |= {} if unlike is None else unlike.to_tensors()
             if answer.calibrated:
                 said, own = found.assignment.probability, answer.probability.astype(np.float64)
                 place = {column: number for number, column in enumerate(columns)}

@@ -10,7 +10,8 @@ from newkinds.images.augment import suited_policy
 from newkinds.images.imageset import ImageSet
 from newkinds.settings import Pretrain
 
-FEW_KINDS = 20  # below it, quarter turns count as further kinds
+FEW_KINDS = 20  # below it, quarter turns count as further kinds, which are worth learning twice as long
+LONGER = 2
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
 FEWEST_BY_COMPARING = 12  # epochs of a prototypical or triplet loss, which learns more slowly
 MANY_KINDS, FEW_PICTURES = 50, 40  # at least this many kinds of at most this many pictures: prototypical loss
@@ -19,15 +20,16 @@ MOST_SHOTS = 5
 
 def resolved_pretrain(settings: Pretrain, known: ImageSet) -> Pretrain:
     """Return the settings of pretraining on `known` without "auto"."""
-    turns = settings.quarter_turns
+    turns, wanted = settings.quarter_turns, settings.pictures
     if turns == "auto":
         turns = len(known.classes) < FEW_KINDS and not known.is_embedding
+        wanted *= LONGER if turns else 1
     loss = _suited_loss(known) if settings.loss == "auto" else settings.loss
     epochs = settings.epochs
     if epochs == "auto":
         seen = len(known) * (1 - settings.held_out) * (4 if turns else 1)
         fewest = FEWEST_EPOCHS if loss == "cross-entropy" else FEWEST_BY_COMPARING
-        epochs = min(max(math.ceil(settings.pictures / seen), fewest), MOST_EPOCHS)
+        epochs = min(max(math.ceil(wanted / seen), fewest), MOST_EPOCHS)
     values = {
         "augmentation": suited_policy(settings.augmentation, known),
         "quarter_turns": turns,

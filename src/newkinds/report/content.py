@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.evaluation.coverage import Coverage
+from newkinds.evaluation.same_kinds import in_words as same_in_words
 from newkinds.progress import QUIET, Progress
 from newkinds.report import text
 from newkinds.report.curves import Chart
@@ -109,6 +110,11 @@ class Content:
     def heap(self) -> str:
         """How many pictures are of known kinds, "" where the heap is of new kinds alone."""
         return heap_in_words(self.data)
+
+    @property
+    def same_kinds(self) -> str:
+        """Which known kinds cannot be told from one another, and what to do about it; "" where none are."""
+        return same_in_words((self.data.heap or {}).get("same", ()))
 
     @property
     def right(self) -> Score | None:

@@ -80,7 +80,7 @@ def keys(forms: Mapping[str, Form], optional: Mapping[str, Form] | None = None) 
     return holds
 
 
-_SOURCE = keys({}, {"method": text, "calibrated": flag, "head": each(kind), "sorted": each(kind)})
+_SOURCE = keys({}, {"method": text, "calibrated": flag, "remark": text, "head": each(kind), "sorted": each(kind)})
 _POINT = keys({"k": maybe(whole)}, {"accuracy": maybe(number), "index": maybe(number), "found": maybe(number)})
 _MIXED = keys(
     {"all": number}
@@ -150,7 +150,10 @@ FORMS: dict[str, Form] = {
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
     names.ASSIGNMENT: keys({"columns": each(kind), "source": _SOURCE}),
     names.KNOWN: each(text),
-    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}, {"judged": whole}),
+    names.NOVELTY: keys(
+        {"holds": text, "known": number, "low": number, "high": number},
+        {"same": each(each(text, 2)), "judged": whole},
+    ),
     names.AGAIN: both(
         keys(
             {"columns": each(text), "labels": each(whole), "pinned": each(whole), "parts": each(whole), "line": whole}

@@ -59,8 +59,8 @@ class CoreSettings(Section):
         ge=0,
         lt=1,
         description="The share of pictures of known and new kinds that may be called none of these by mistake: the "
-        "larger, the more that are of no kind are found. 0 calls nothing that. In the heap, where it is mixed, and in "
-        "`predict`, both where f is not trained here.",
+        "larger, the more that are of no kind are found. 0 calls nothing that. In `predict`, and in the heap for what "
+        "is clearly strange, unless it is said to be of new kinds only; both where f is not trained here.",
     )
     heap: Literal["auto", "new", "mixed"] = Field(
         "auto",
@@ -72,10 +72,10 @@ class CoreSettings(Section):
     network: str = Field(
         "auto",
         description="The backbone f, which makes features of pictures: one that is trained here or a pretrained one, "
-        'by its name; one of timm; an ONNX file; or one from code of your own. "auto": for colour photographs of more '
-        "than 48 pixels a pretrained one, if one is installed; otherwise one that is trained here, a VGG6 for grey "
-        "pictures, a ResNet18 for colour ones; without a GPU at a quarter of the width, and a VGG6 for colour pictures "
-        "of up to 48 pixels, too.",
+        'by its name; one of timm; an ONNX file; or one from code of your own. "auto": for photographs of more than 48 '
+        "pixels, in colour or grey, a pretrained one, if one is installed; otherwise one that is trained here, a VGG6 "
+        "for grey pictures, a ResNet18 for colour ones; without a GPU at a quarter of the width, and a VGG6 for colour "
+        "pictures of up to 48 pixels, too.",
         json_schema_extra={
             **EVERYDAY,
             "format": 'a name from `newkinds networks`, timm:NAME, FILE.onnx, module:function or "auto"',

@@ -73,7 +73,10 @@ class Pretrain(Optimiser):
         json_schema_extra=EVERYDAY,
     )
     pictures: int = Field(
-        60_000, ge=1, description='How many pictures f sees in all, one picture often, where epochs = "auto".'
+        60_000,
+        ge=1,
+        description='How many pictures f sees in all, one picture often, where epochs = "auto". Twice as many where '
+        "kinds are so few that quarter turns are added by themselves.",
     )
     held_out: float = Field(
         0.1,
