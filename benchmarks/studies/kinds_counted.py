@@ -4,7 +4,8 @@ ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind;
 photographs' kinds are known is drawn by the number of the draw; draws from 100 on, OmniGlot's probe alphabets and
 CIFAR-100's probe classes were for tuning, and none of them is reported. `half`: the same heaps with half of their
 pictures, so that new kinds are half as large as known ones. Every row is written to
-benchmarks/results/studies/kinds_counted.json at once, and none is measured twice.
+benchmarks/results/studies/kinds_counted.json at once, with all that speaks for each number, so that no linkage is made
+twice; the answers are found anew each time, with the constants as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ from numpy.typing import NDArray
 
 import newkinds as nk
 from newkinds.cache import open_cache
-from newkinds.count import Rehearsal, count_rehearsed, hidden_draws
+from newkinds.count import Rehearsal, hidden_draws
+from newkinds.count.rehearsed import Evidence, answer, gather
 from newkinds.datasets import named
 from newkinds.datasets.omniglot import EVALUATION
+from newkinds.features import extract_features
 from newkinds.images import open_images
 from newkinds.images.imageset import group_of
 from newkinds.networks import build_network
@@ -56,18 +60,34 @@ def main() -> None:
     chosen = parser.parse_args()
     settings = CountSettings(estimator="rehearsed")
     rows = Rows(NAME, {"what": "the number of new kinds by rehearsals", "count": settings.model_dump(mode="json")})
-    if not chosen.render:
-        for about, make in cases(chosen.data, chosen.runs):
-            if rows.has(**about):
-                continue
+    for about, make in () if chosen.render else cases(chosen.data, chosen.runs):
+        if not rows.has(**about):
             rehearsals = make()
-            started = time.monotonic()
-            found = count_rehearsed(rehearsals, settings)
-            row = {**about, "k": found.k, "low": found.low, "high": found.high, "error": found.error}
-            row |= {"size_ratio": found.size_ratio, "cannot_tell": found.cannot_tell, "answers": list(found.answers)}
-            rows.add({**row, "holds": found.low <= about["truth"] <= found.high, "seconds": time.monotonic() - started})
-            print(rows.rows[-1], flush=True)
+            started = time.process_time()
+            kept = to_plain(gather(rehearsals))
+            seconds = time.process_time() - started
+            rows.add({**about, **counted(kept, about["truth"], settings), "cpu_seconds": seconds, "evidence": kept})
+            print({key: value for key, value in rows.rows[-1].items() if key != "evidence"}, flush=True)
+    rows.rows = [{**row, **counted(row["evidence"], row["truth"], settings)} for row in rows.rows]
+    rows.write()
     put_table(PAGE, "rehearsed", table(rows.rows))
+
+
+def counted(evidence: dict[str, Any], truth: int, settings: CountSettings) -> dict[str, Any]:
+    """Return the estimate that evidence gives, with the constants as they are."""
+    found = answer(to_evidence(evidence), settings)
+    told = {"k": found.k, "low": found.low, "high": found.high, "holds": found.low <= truth <= found.high}
+    return told | {"error": found.error, "size_ratio": found.size_ratio, "cannot_tell": found.cannot_tell}
+
+
+def to_plain(evidence: Evidence) -> dict[str, Any]:
+    """Return evidence as plain values."""
+    return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(evidence).items()}
+
+
+def to_evidence(kept: dict[str, Any]) -> Evidence:
+    """Take back what `to_plain` gave."""
+    return Evidence(**{key: np.array(value) if isinstance(value, list) else value for key, value in kept.items()})
 
 
 def cases(data: Path | None, runs: Path) -> Cases:
@@ -111,10 +131,14 @@ def cifar100(data: Path | None, runs: Path) -> Cases:
         yield {"data": "cifar100", "case": "unlabelled", "truth": 10, "half": half}, make
 
 
-def photographs(name: str, draw: int, data: Path | None, runs: Path) -> Cases:
-    """Yield a draw of known kinds of photographs, with rehearsals as the pipeline makes them."""
+def photographs(name: str, draw: int, data: Path | None, runs: Path, *, halved: bool | None = None) -> Cases:
+    """Yield a draw of known kinds of photographs, with rehearsals as the pipeline makes them.
+
+    halved: whether also with half the heap; None: for the first draws.
+    """
     _, known = PHOTOGRAPHS[name]
-    for half in (False, True)[: 2 if draw < HALVED else 1]:
+    halved = draw < HALVED if halved is None else halved
+    for half in (False, True)[: 2 if halved else 1]:
 
         def make(half: bool = half) -> list[Rehearsal]:
             kept = photograph_features(runs, name, data)
@@ -161,7 +185,8 @@ def photograph_features(runs: Path, name: str, data: Path | None) -> dict[str, N
     if not file.exists():
         images = open_images((data or Path()) / PHOTOGRAPHS[name][0], labelled=True)
         network = build_network("efficientnet-lite0", images.channels, images.size, seed=0).eval()
-        views = {way: nk.extract_features(network, images, view=way) for way in ("plain", "mirrored")}
+        cache = open_cache()
+        views = {way: extract_features(network, images, view=way, cache=cache) for way in ("plain", "mirrored")}
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, **views, y=images.labels, names=np.array(images.classes))
     return dict(np.load(file))

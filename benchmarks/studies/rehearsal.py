@@ -120,24 +120,27 @@ def main() -> None:
     """Measure what is missing, and make the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("root", type=Path, nargs="?", help="the folder of the data sets")
-    parser.add_argument("--only", action="append", help="names of cases, or how they begin")
+    parser.add_argument("--only", action="append", help="names of cases, or how they begin, such as grocery")
     parser.add_argument("--runs", type=Path, default=Path("runs/rehearsal"), help="where folders and runs go")
     parser.add_argument("--beginning", action="store_true", help="make the beginning of the calibration anew")
     parser.add_argument("--again", action="store_true", help="judge the runs of measured cases again")
+    parser.add_argument("--anew", action="store_true", help="measure cases again that were measured before")
     parser.add_argument("--render", action="store_true", help="only make the page again")
     chosen = parser.parse_args()
     for case in planned():
-        wanted = not chosen.only or case.name.startswith(tuple(chosen.only))
-        if wanted and case.name not in kept() and not (chosen.render or chosen.beginning or chosen.again):
+        wanted = not chosen.only or any(f"{case.name}-".startswith(f"{name}-") for name in chosen.only)
+        if not wanted or chosen.render or chosen.beginning or chosen.again:
+            continue
+        if chosen.anew or case.name not in kept():
             found = measured(case, chosen.root, chosen.runs)
             write_result(NAME, {**whole(), "cases": dict(sorted({**kept(), case.name: found}.items()))})
     if chosen.beginning:
         make_beginning(chosen.runs)
     if chosen.again:
-        again = {}
-        for name, case in kept().items():
-            again[name] = case | judged(RunFolder.open(chosen.runs / f"rehearsed-{name}"))
-        write_result(NAME, {"cases": again, "by other data sets": by_other_data(chosen.runs, list(again))})
+        there = {name: chosen.runs / f"rehearsed-{name}" for name in kept()}
+        again = {name: judged(RunFolder.open(run)) for name, run in there.items() if run.exists()}
+        cases = {name: case | again.get(name, {}) for name, case in kept().items()}
+        write_result(NAME, {"cases": cases, "by other data sets": by_other_data(chosen.runs, list(again))})
     if kept():
         render(kept(), whole().get("by other data sets", {}))
 
@@ -248,8 +251,11 @@ def by_other_data(runs: Path, cases: list[str]) -> dict[str, list[float]]:
 
 
 @contextmanager
-def timed() -> Iterator[dict[str, float]]:
-    """Time some stages of a run, in seconds of the processor, what a stage calls left out."""
+def timed(timed_stages: dict[str, str] = STAGES) -> Iterator[dict[str, float]]:
+    """Time some stages of a run, in seconds of the processor, what other stages take that it calls left out.
+
+    timed_stages: titles, and the names of the pipeline's methods.
+    """
     seconds: dict[str, float] = defaultdict(float)
     before, running = {}, []
 
@@ -268,7 +274,7 @@ def timed() -> Iterator[dict[str, float]]:
 
         return run
 
-    for title, name in STAGES.items():
+    for title, name in timed_stages.items():
         before[name] = getattr(stages.Pipeline, name)
         setattr(stages.Pipeline, name, wrapped(title, before[name]))
     try:

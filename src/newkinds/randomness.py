@@ -5,7 +5,9 @@ A run that is killed and restarted asks for the same numbers by the same names, 
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -64,12 +66,22 @@ def seeded_torch(seed: int, purpose: str, *indices: int) -> Iterator[None]:
 def one_thread(libraries: ThreadpoolController | None = None) -> Iterator[None]:
     """Run on one thread, so that sums are the same to the bit on any number of cores.
 
-    libraries: the thread pools to limit; None looks for all of them, which takes milliseconds.
+    libraries: the thread pools to limit; None takes all of them.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with (libraries or ThreadpoolController()).limit(limits=1):
+        with (libraries or thread_pools()).limit(limits=1):
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+def thread_pools() -> ThreadpoolController:
+    """Return the thread pools of all libraries: looked for, which takes milliseconds, when modules were imported."""
+    return _thread_pools(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    return ThreadpoolController()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from newkinds.clustering.lloyd import Points, Restart, floats
+from newkinds.clustering.threads import Threads
 from newkinds.errors import UsageError
 
 
@@ -316,6 +317,19 @@ def test_what_was_forgotten_is_computed_again() -> None:
 
 
 # What goes in
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_distances_to_points_are_the_same_by_the_products_of_all_pairs(dtype: Any) -> None:
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 7))).to(dtype)
+    free, drawn = torch.full((50,), -1), torch.tensor([3, 49, 3])
+    few, many = Points(x, free, seeds=2), Points(x, free, seeds=50)
+    assert few.products is None
+    assert many.products is not None
+    with Threads() as threads:
+        mine, other = (points.distances_to(drawn, threads) for points in (few, many))
+    assert torch.allclose(mine, other, atol=1e-3 if dtype == torch.float32 else 1e-7)
+    assert torch.allclose(other.double(), torch.cdist(x.double(), x[drawn].double()), atol=1e-3)
 
 
 def test_points_are_centred_and_measured() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newkinds.rehearsal.draws import FEWEST_EACH, Draw, draw_heaps
+from newkinds.rehearsal.draws import FEWEST_EACH, Draw, about_so_many, draw_heaps
 
 
 def heaps(labels: np.ndarray[Any, Any], **changes: Any) -> list[Draw]:
-    options = {"number": 4, "kinds": 5, "pictures": 100, "most": 1000, "seed": 0, "shared": True, **changes}
+    options = {"number": 4, "kinds": 4, "pictures": 80, "most": 1000, "seed": 0, "shared": True, **changes}
     unseen = options.pop("unseen", range(int(labels.max()) + 1))
     return draw_heaps(labels, unseen, **options)
 
@@ -19,11 +19,25 @@ def heaps(labels: np.ndarray[Any, Any], **changes: Any) -> list[Draw]:
 def test_a_heap_has_as_many_kinds_as_the_real_one_and_differs_from_the_others() -> None:
     labels = np.repeat(np.arange(20), 20)
     found = heaps(labels)
-    assert [len(draw.hidden) for draw in found] == [5, 5, 5, 5]
+    assert [len(draw.hidden) for draw in found] == [4, 4, 4, 4]
     assert len({draw.hidden for draw in found}) > 1
     for draw in found:
         assert set(labels[draw.items]) == set(draw.hidden)
         assert (np.diff(draw.items) > 0).all()
+
+
+@pytest.mark.parametrize(("kinds", "nearby"), [(24, 28), (28, 45), (10, 7), (3, 5)])
+def test_somewhat_other_numbers_of_kinds_have_the_same_heaps(kinds: int, nearby: int) -> None:
+    labels = np.repeat(np.arange(100), 60)
+    mine, other = (heaps(labels, kinds=number, pictures=1200) for number in (kinds, nearby))
+    assert all(np.array_equal(a.items, b.items) for a, b in zip(mine, other, strict=True))
+    assert len(heaps(labels, kinds=max(2, kinds // 2), pictures=1200)[0].hidden) < len(mine[0].hidden)
+
+
+@pytest.mark.parametrize(("kinds", "about"), [(1, 2), (2, 2), (3, 4), (11, 8), (12, 16), (22, 16), (23, 32)])
+def test_about_so_many_kinds(kinds: int, about: int) -> None:
+    assert about_so_many(kinds) == about
+    assert 1 / 1.5 < about / max(2, kinds) < 1.5
 
 
 def test_at_most_half_of_the_kinds_are_hidden_where_the_others_teach() -> None:
@@ -50,7 +64,7 @@ def test_kinds_with_too_few_pictures_are_not_hidden() -> None:
 
 def test_kinds_are_thinned_to_the_size_that_is_usual_in_the_heap() -> None:
     labels = np.repeat(np.arange(20), np.arange(20) + 100)
-    for draw in heaps(labels, pictures=5 * 20):
+    for draw in heaps(labels, pictures=4 * 20):
         sizes = np.bincount(labels[draw.items])
         assert 15 <= sizes[sizes > 0].mean() <= 25
     for draw in heaps(labels, pictures=10**6, most=200):
@@ -61,6 +75,13 @@ def test_a_group_is_hidden_whole() -> None:
     groups = [f"alphabet {kind // 5}" for kind in range(15)]
     found = heaps(np.repeat(np.arange(15), 10), groups=groups, shared=False, number=3)
     assert [draw.hidden for draw in found] == [tuple(range(first, first + 5)) for first in (0, 5, 10)]
+
+
+def test_groups_keep_the_size_that_is_usual_in_the_heap() -> None:
+    groups = [f"alphabet {kind // 5}" for kind in range(15)]
+    labels = np.repeat(np.arange(15), 20)
+    for draw in heaps(labels, groups=groups, shared=False, kinds=47, pictures=47 * 20):
+        assert len(draw.items) == 5 * 20
 
 
 def test_only_unseen_kinds_are_hidden_and_the_seed_decides() -> None:

@@ -38,9 +38,10 @@ def test_a_change_is_made_only_where_it_is_clearly_better() -> None:
         assert best_candidate(compare_candidates(some)) == AS_SET
 
 
-def test_a_candidate_that_gains_nothing_is_given_up_after_two_rehearsals() -> None:
+def test_a_candidate_that_gains_nothing_is_given_up_after_two_rehearsals_or_at_once_if_it_loses_much() -> None:
     all_ = [AS_SET, "other"]
-    assert still_tried([], all_) == still_tried([rehearsed(0.7, 0.1)], all_) == all_
+    assert still_tried([], all_) == still_tried([rehearsed(0.7, 0.68)], all_) == all_
+    assert still_tried([rehearsed(0.7, 0.66)], all_) == [AS_SET]
     assert still_tried([rehearsed(0.7, 0.6), rehearsed(0.7, 0.75)], all_) == [AS_SET]
     ahead = [rehearsed(0.7, 0.6), rehearsed(0.7, 0.85)]
     assert still_tried(ahead, all_) == all_

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from newkinds.rehearsal.signals import NAMES, signals
+from newkinds.clustering import kmeans
+from newkinds.rehearsal import signals as module
+from newkinds.rehearsal.signals import NAMES, RUNS, Unsorted, signals
 
 
 def mixture(kinds: int = 4, each: int = 40, apart: float = 8.0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -37,3 +40,14 @@ def test_a_kind_cut_in_two_and_two_thrown_together_are_seen_by_their_size() -> N
 def test_numbers_of_kinds_may_have_gaps_and_their_order_does_not_matter() -> None:
     labels, points = mixture()
     assert np.array_equal(signals(labels, points), signals(np.array([7, 2, 9, 4])[labels], points))
+
+
+def test_what_does_not_depend_on_the_sorting_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, points = mixture()
+    calls = []
+    monkeypatch.setattr(module, "kmeans", lambda *args, **options: calls.append(1) or kmeans(*args, **options))
+    both = labels, np.random.default_rng(1).permutation(labels)
+    pictures = Unsorted(points, seed=3)
+    shared = [signals(some, pictures) for some in both]
+    assert len(calls) == RUNS
+    assert all(np.array_equal(mine, signals(some, points, seed=3)) for mine, some in zip(shared, both, strict=True))

@@ -34,6 +34,10 @@ class Rows:
     def add(self, row: dict[str, Any]) -> None:
         """Write a row down at once."""
         self.rows.append(row)
+        self.write()
+
+    def write(self) -> None:
+        """Write all rows."""
         write_result(self.name, {**self.about, "runs": self.rows})
 
 

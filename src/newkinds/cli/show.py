@@ -57,15 +57,17 @@ def show_discovery(found: Discovery) -> None:
         out.print(
             f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
         )
-    for sentence in (*_how_many(found), *_how_sure(found), *_look_at(found)):
+    news = () if found.since is None else found.since.in_words()
+    for sentence in (*news, *_how_many(found), *_how_sure(found), *_look_at(found)):
         out.print(sentence, markup=False)
     if found.scores is not None and found.kmeans_scores is not None:
         show_scores(found.scores, found.kmeans_scores)
-    if found.choice is not None:
-        out.print(f"state   {found.choice['kept']} epoch: {found.choice['why']}", markup=False)
+    if found.choice is not None and found.choice["kept"] != "last":
+        out.print("Not the end of training is kept but its best state: kinds merged later on.", markup=False)
     _show_files(found)
     out.print(
-        "Next: open the report, look at the kinds and name them; newkinds predict sorts further pictures into them.",
+        "Next: open the report, or correct, name and accept kinds with newkinds open; newkinds predict sorts further "
+        "pictures into them, and newkinds grow goes on from here with the next heap.",
         markup=False,
     )
 
@@ -172,6 +174,11 @@ def show_scores(found: Scores, baseline: Scores) -> None:
         out.print(covered.in_words(), markup=False)
     if not covered.enough:
         return
+    out.print(
+        f"By the truth, {found.acc:.1%} of the pictures are sorted right; k-means on the features alone would have "
+        f"{baseline.acc:.1%}.",
+        markup=False,
+    )
     table = _table("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds")
     for title, scores in (("k-means on the features", baseline), ("discovered", found)):
         numbers = (scores.acc, scores.nmi_geometric, scores.nmi_arithmetic, scores.ari)

@@ -84,7 +84,7 @@ def kmeans(
         return restart
 
     with Threads() as threads:
-        data = Points(x, held)
+        data = Points(x, held, seeds=0 if begin is not None else restarts * most)
         return _best(threads.map(run, range(restarts if begin is None else 1)))
 
 
@@ -125,7 +125,7 @@ def kmeans_sweep(
     for k in counts:
         with threads:  # not across the yield: there torch's threads belong to the caller
             if not running:
-                data = Points(x, held)
+                data = Points(x, held, seeds=restarts * counts[0])
                 running.extend(Restart(data, counts[0], threads) for _ in range(restarts))
             threads.map(partial(go_on, k=k), range(restarts))
             found = _best(running)

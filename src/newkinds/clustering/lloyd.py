@@ -10,6 +10,7 @@ Products are in the precision of the points. Sums of members are float64, and up
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from newkinds.clustering.threads import Threads
 from newkinds.errors import UsageError
 
 PIECE = 2048  # rows of one product
+FEW = 4096  # points up to which the products of all pairs are kept, 64 MB: seeds are points
+TRIED = 4  # points for a seed, about
 SLACK = {torch.float32: 1e-5, torch.float64: 1e-12}  # of the largest norm: the rounding error of a bound
 
 
@@ -41,10 +44,11 @@ def floats(points: NDArray[Any] | Tensor) -> Tensor:
 class Points:
     """Points (N, d), centred, with cached norms, and the anchors among them, which stay in the cluster of their class.
 
-    anchors: int64 (N,), the class of each anchor, and -1 for points that are free.
+    anchors: int64 (N,), the class of each anchor, and -1 for points that are free. seeds: how many clusters all
+    restarts begin with, together.
     """
 
-    def __init__(self, points: Tensor, anchors: Tensor) -> None:
+    def __init__(self, points: Tensor, anchors: Tensor, seeds: int = 0) -> None:
         self.offset = points.mean(dim=0, dtype=torch.float64)  # small norms: little cancels
         self.x = (points - self.offset).to(points.dtype)
         self.norms = self.x.square().sum(dim=1)
@@ -57,9 +61,24 @@ class Points:
         self.free = anchors < 0
         self.classes = int(anchors.max().item()) + 1
         self.everyone = torch.arange(len(self.x), device=self.x.device)
+        self._keeps_products = len(self.x) <= min(FEW, TRIED * seeds)
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @cached_property
+    def products(self) -> Tensor | None:
+        """The products of all pairs of points (N, N), None where there are too many, or few seeds that need them."""
+        return self.x @ self.x.T if self._keeps_products else None
+
+    def distances_to(self, drawn: Tensor, threads: Threads) -> Tensor:
+        """Return the distances (N, M) of all points to some of them, int64 (M,)."""
+        if self.products is None:
+            centres = self.x[drawn]
+            pieces = [slice(start, start + PIECE) for start in range(0, len(self), PIECE)]
+            return torch.cat(threads.map(lambda rows: self.distances(rows, centres), pieces))
+        squares = self.products[drawn].T.mul(-2).add_(self.norms[drawn]).add_(self.norms[:, None])
+        return squares.clamp_(min=0).sqrt_()
 
     def distances(self, rows: Tensor | slice, centres: Tensor) -> Tensor:
         """Return the distances (n, M) of some points to centres (M, d) of their own precision."""
@@ -124,16 +143,14 @@ class Restart:
         Returns the distances of all points to it.
         """
         drawn = self._draw(2 + int(math.log(self.k)) if self.k else 1, random)
-        candidates = self.points.x[drawn]
-        pieces = [slice(start, start + PIECE) for start in range(0, len(self.points), PIECE)]
-        columns = torch.cat(self.threads.map(lambda rows: self.points.distances(rows, candidates), pieces))
+        columns = self.points.distances_to(drawn, self.threads)
         best = 0
         if self.k:
             gain = (self.nearest.square()[:, None] - columns.square()).clamp_(min=0)
             best = int(gain.mul_(self.points.free[:, None]).sum(dim=0, dtype=torch.float64).argmax())
         c, column = self.k, columns[:, best]
         self.k += 1
-        self.centres[c] = candidates[best]
+        self.centres[c] = self.points.x[drawn[best]]
         self.sums[c], self.mass[c], self.drift[c], self.dirty[c] = 0, 0, 0, False
         self.kept[:, c] = column
         return column

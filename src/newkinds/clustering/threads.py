@@ -14,9 +14,8 @@ from types import TracebackType
 from typing import TypeVar
 
 import torch
-from threadpoolctl import ThreadpoolController
 
-from newkinds.randomness import one_thread
+from newkinds.randomness import one_thread, thread_pools
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +31,7 @@ class Threads:
 
     def __init__(self) -> None:
         self.number = torch.get_num_threads()
-        self.libraries = ThreadpoolController()
+        self.libraries = thread_pools()
         self.pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:

@@ -83,6 +83,11 @@ def count_rehearsed(
     One is enough if it hides at least four kinds: then its halves rehearse each other. Where the rehearsals fail or the
     answer lies at the edge of what was tried, `cannot_tell` of the result says so.
     """
+    return answer(gather(rehearsals, seed=seed, progress=progress), settings)
+
+
+def gather(rehearsals: Sequence[Rehearsal], *, seed: int = 0, progress: Progress = QUIET) -> Evidence:
+    """Return what speaks for each number of kinds."""
     _check(rehearsals)
     sizes = [np.unique(one.labels, return_counts=True)[1] for one in rehearsals]
     size = float(np.mean([some.mean() for some in sizes]))
@@ -97,16 +102,15 @@ def count_rehearsed(
         for ratio in RATIOS:
             by_ratio.append([work.carried(number, ratio) for number in range(len(rehearsals))])
             step.advance()
-    evidence = _Evidence(
+    return Evidence(
         by_ratio=np.array(by_ratio),
         errors=errors,
         by_centres=float(by_centres.mean()),
-        error_by_centres=math.hypot(error_by_centres, MORE_ERROR),
+        error_by_centres=error_by_centres,
         known_sizes=rehearsals[0].heap_size / size,
         unequal=float(np.mean([some.std() / some.mean() for some in sizes])),
         told_apart=_told_apart(rehearsals, seed),
     )
-    return _answer(evidence, settings)
 
 
 def hidden_draws(kinds: int, draws: int, seed: int) -> list[NDArray[np.int64]]:
@@ -236,7 +240,7 @@ def _root_mean_square(errors: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Evidence:
+class Evidence:
     """What speaks for a number of kinds.
 
     by_ratio: log K carried over by heights, (ratios, rehearsals), and the errors of that. by_centres: log K by the
@@ -274,7 +278,7 @@ class _Evidence:
         degrees = max(3, draws - 1 + len(self.errors) // 4)
         wide = self.error * float(student.ppf(1 - tail, degrees) / student.ppf(1 - tail, 10**6))
         misfit = np.square((self.carried(log_k) - log_k) / wide)
-        misfit += np.square((self.by_centres - log_k) / self.error_by_centres)
+        misfit += np.square((self.by_centres - log_k) / math.hypot(self.error_by_centres, MORE_ERROR))
         chance = np.exp(-(misfit - misfit.min()) / 2 - log_k) * self._of_sizes(log_k, settings.size_spread)
         return np.asarray(chance / chance.sum())
 
@@ -286,14 +290,13 @@ class _Evidence:
         return np.asarray((1 - OTHERWISE) * parts[0] + OTHERWISE * parts[1])
 
 
-def _answer(evidence: _Evidence, settings: CountSettings) -> Count:
+def answer(evidence: Evidence, settings: CountSettings) -> Count:
     """Return the median of what the evidence says, its interval, and whether that can be told at all."""
-    tail = (1 - settings.confidence) / 2
     numbers = np.arange(1, settings.max_kinds + 1)
     log_k = np.log(numbers)
     chance = evidence.probabilities(log_k, settings)
-    total = np.cumsum(chance)
-    low, k, high = (int(numbers[np.searchsorted(total, share)]) for share in (tail, 0.5, 1 - tail))
+    k = int(numbers[np.searchsorted(np.cumsum(chance), 0.5)])
+    low, high = interval(chance, k, settings.confidence)
     ratio = evidence.known_sizes / k
     unsure = _cannot_tell(low, high, evidence, ratio, settings)
     each = tuple(int(x) for x in np.rint(np.exp(evidence.by_ratio[len(RATIOS) // 2])))
@@ -319,6 +322,26 @@ def _answer(evidence: _Evidence, settings: CountSettings) -> Count:
     )
 
 
+def interval(chance: Array, k: int, confidence: float) -> tuple[int, int]:
+    """Return the least and the largest number of an interval around k that holds the true one about so probably.
+
+    chance: of the numbers 1, 2, ..., of sum 1. Tails are equal as far as whole numbers allow. These hold more than they
+    are asked for, among small numbers much more: so ends are left out as long as that comes nearer to what is asked.
+    """
+    total, tail = np.cumsum(chance), (1 - confidence) / 2
+    low, high = (1 + int(np.searchsorted(total, share)) for share in (tail, 1 - tail))
+    high = min(high, len(chance))
+    inside = float(chance[low - 1 : high].sum())
+    while low < high:
+        ends = {number: float(chance[number - 1]) for number in (low, high) if number != k}
+        end = min(ends, key=lambda number: ends[number])
+        if abs(inside - ends[end] - confidence) >= abs(inside - confidence):
+            break
+        inside -= ends[end]
+        low, high = (low + 1, high) if end == low else (low, high - 1)
+    return low, high
+
+
 def _told_apart(rehearsals: Sequence[Rehearsal], seed: int) -> float:
     """Return how far k-means with their number sorts hidden kinds, from 0, by chance, to 1, all right."""
     found = []
@@ -331,7 +354,7 @@ def _told_apart(rehearsals: Sequence[Rehearsal], seed: int) -> float:
     return float(np.mean(found))
 
 
-def _cannot_tell(low: int, high: int, evidence: _Evidence, ratio: float, settings: CountSettings) -> str | None:
+def _cannot_tell(low: int, high: int, evidence: Evidence, ratio: float, settings: CountSettings) -> str | None:
     """Return why the number cannot be told, or None where it can."""
     if evidence.told_apart < BETTER:
         return "hidden known kinds were sorted hardly better than by chance: the features do not tell kinds apart"

@@ -86,11 +86,19 @@ def behind(network: Network, found: Solution) -> Solution:
 
 
 def in_words(transfer: Transfer) -> str:
-    """Return what was chosen, and how the ways compared on hidden kinds."""
+    """Return what the known kinds taught, and how much it helps to tell kinds apart that it was not learnt from."""
     if not transfer.tried:
-        return f"Transfer: {transfer.chosen}."
-    told = ", ".join(f"{way} {mean:.3f}" for way, (mean, _) in transfer.tried.items())
+        what = "nothing" if transfer.chosen == "none" else f"what was asked for, {transfer.chosen}"
+        return f"The known kinds teach {what} about the network's features."
+    told = {way: f"{mean:.0%}" for way, (mean, _) in transfer.tried.items()}
+    before = told.get("none")
+    if transfer.chosen == "none":
+        return (
+            "The known kinds teach nothing about the network's features that helps with others: with some of them "
+            f"hidden, {before} of the pictures most like one are of its kind, and no more with what the rest teaches."
+        )
+    without = f", and {before} without that" if before else ""
     return (
-        f"Transfer: {transfer.chosen}, by the share of neighbours of the same kind among known kinds that were hidden: "
-        f"{told}."
+        "The known kinds teach which differences count: with some of them hidden, "
+        f"{told[transfer.chosen]} of the pictures most like one are of its kind{without} ({transfer.chosen})."
     )

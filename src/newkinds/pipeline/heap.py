@@ -41,6 +41,7 @@ class Heap:
     probably each picture is of a new kind, float32 (N,), None if that was not asked. known, low, high: the share of
     pictures of known kinds, and its range. draws: rehearsals behind that. scale: how novelty is told, for rehearsals.
     same: pairs of known kinds that cannot be told from one another.
+    judged: of how many pictures that is said, None: of all; of the others people had said of which kind they are.
     """
 
     holds: Holds = "new"
@@ -51,6 +52,7 @@ class Heap:
     draws: int = 0
     scale: Scale | None = None
     same: Pairs = ()
+    judged: int | None = None
 
     def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
         """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
@@ -65,7 +67,7 @@ class Heap:
     def in_words(self) -> str:
         """Return what the heap holds, as a sentence."""
         assert self.novelty is not None
-        n = len(self.novelty)
+        n = len(self.novelty) if self.judged is None else self.judged
         basis = "" if self.draws else ", by what was found on other data sets: too few known kinds to rehearse it"
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
@@ -85,6 +87,7 @@ class Heap:
             "draws": self.draws,
             "scale": scale,
             "same": [list(pair) for pair in self.same],
+            **({} if self.judged is None else {"judged": self.judged}),
         }
 
     @classmethod

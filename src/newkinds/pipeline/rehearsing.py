@@ -47,7 +47,7 @@ from newkinds.rehearsal.outcome import (
     still_tried,
     why_hopeless,
 )
-from newkinds.rehearsal.signals import signals
+from newkinds.rehearsal.signals import Unsorted, signals
 from newkinds.runs import RunFolder, forms, names
 from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, to_bytes
@@ -79,6 +79,7 @@ class Stage:
     cache: Cache
     progress: Progress = QUIET
     heap: Heap = field(default_factory=Heap)
+    _small: dict[int, Features] = field(default_factory=dict)
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -101,6 +102,18 @@ class Stage:
         return found | {
             name: changes for name, changes in wanted.items() if not any(self.asked.said(key) for key in changes)
         }
+
+    @cached_property
+    def light(self) -> ImageSet:
+        """The pictures, with features in place of pixels where f is not trained further: quick to select from."""
+        return self.pictures if self.way is None else as_embeddings(self.pictures, self.rows.rows[0])
+
+    def small(self, items: NDArray[np.int64]) -> Features:
+        """Return the pixels of some of the pictures, made small, each once: several rehearsals may have it."""
+        missing = np.setdiff1d(items, np.fromiter(self._small, np.int64))
+        if len(missing):
+            self._small.update(zip(missing.tolist(), small_pixels(self.pictures, missing), strict=True))
+        return np.stack([self._small[item] for item in items.tolist()])
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -267,17 +280,18 @@ def _kept(stage: Stage, draw: Draw, candidates: Sequence[str]) -> bytes:
 def _made(stage: Stage, draw: Draw, candidates: Sequence[str]) -> bytes:
     """Sort the pictures of a rehearsal with each candidate, and return what came of it as a file."""
     items = np.concatenate([draw.items, _held_out(stage, draw)])
-    truth, hidden = stage.labels[items], stage.pictures.select(items)
+    truth, hidden = stage.labels[items], stage.light.select(items)
     asked, is_new = len(draw.hidden), np.arange(len(items)) < len(draw.items)
     tensors: dict[str, torch.Tensor] = {}
     trials: dict[str, Trial] = {}
     chance, like = 0.0, None
-    transferred: dict[str, tuple[Features, ...]] = {}  # by the way of transfer
+    scenes: dict[str, Scene] = {}  # by the way of transfer
     for number, (name, changes) in enumerate(stage.candidates.items()):
         if name not in candidates:
             continue
         settings = stage.settings.with_changes(changes)
-        problem = _problem(stage, draw, items, hidden, settings, asked, transferred)
+        scene = _scene(stage, draw, items, settings, scenes)
+        problem = _problem(stage, scene, hidden, settings, asked)
         found = solve(METHODS[settings.method], problem).assignment
         labels = found.labels
         right = is_right(labels, truth) if is_new.all() else is_named_right(found, hidden, is_new)
@@ -286,16 +300,17 @@ def _made(stage: Stage, draw: Draw, candidates: Sequence[str]) -> bytes:
         trials[name] = Trial(float(right.mean()), nmi)
         if name == AS_SET:
             chance = _chance(labels, truth, settings.seed)
-            others = _others(stage, draw, items, transferred)
-            like = likeness(problem.features, others, seed=settings.seed) if len(others) else None
+            like = likeness(scene.heap, scene.others, seed=settings.seed) if len(scene.others) else None
         tensors |= {
-            f"{number}-signals": torch.from_numpy(signals(labels, problem.features, seed=settings.seed)),
+            f"{number}-signals": torch.from_numpy(signals(labels, scene.pictures)),
             f"{number}-right": torch.from_numpy(right),
             f"{number}-pure": torch.from_numpy(is_pure(labels, truth)),
             f"{number}-kinds": torch.from_numpy(labels),
         }
-    new = hidden.select(np.flatnonzero(is_new))
-    pixels = None if hidden.is_embedding else _acc_of_pixels(new, truth[is_new], asked, stage.settings.seed)
+    pixels = None
+    if not stage.pictures.is_embedding:
+        by_pixels = kmeans(stage.small(draw.items), asked, seed=stage.settings.seed, restarts=3)
+        pixels = clustering_accuracy(by_pixels.labels, truth[is_new])
     told = Rehearsed(
         hidden=tuple(stage.pictures.classes[kind] for kind in draw.hidden),
         asked=asked,
@@ -323,65 +338,73 @@ def _held_out(stage: Stage, draw: Draw) -> NDArray[np.int64]:
     return np.sort(np.concatenate([one[: int(share * len(one))] for one in kinds]))
 
 
-def _problem(
-    stage: Stage,
-    draw: Draw,
-    items: NDArray[np.int64],
-    hidden: ImageSet,
-    settings: CoreSettings,
-    kinds: int,
-    transferred: dict[str, tuple[Features, ...]],
-) -> Problem:
-    """Return the pictures of a rehearsal's heap as a problem for a method, with f and a transfer that saw none of them.
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A rehearsal's heap under one transfer, which has not seen it: what is the same for all that sort it so.
 
-    items: which of the stage's pictures they are, those of hidden kinds first. hidden: the same as pictures.
-    transferred: features of the hidden and of the other pictures, by the way of transfer, added where they are missing.
+    heap, others: features of its pictures and of those that stay known, float32 (n, d) and (m, d). known: the pictures
+    that stay known. novelty: of a mixed heap, float32 (n,). pictures: the heap's, for signals.
     """
+
+    heap: Features
+    others: Features
+    known: ImageSet
+    novelty: NDArray[np.float32] | None
+    pictures: Unsorted
+
+
+def _scene(
+    stage: Stage, draw: Draw, items: NDArray[np.int64], settings: CoreSettings, scenes: dict[str, Scene]
+) -> Scene:
+    """Return the scene that candidates with these settings sort, made if it is not among `scenes`.
+
+    items: which of the stage's pictures the heap has, those of hidden kinds first.
+    """
+    way = "none" if stage.way is not None and settings.transfer.kind == "none" else stage.way or ""
+    if way in scenes:
+        return scenes[way]
     names_hidden = {stage.pictures.classes[kind] for kind in draw.hidden}
     others = [number for number, name in enumerate(stage.known.classes) if name not in names_hidden]
     # Without those that are hidden, and numbered without gaps, for methods that take known kinds as anchors.
-    known = stage.known.with_classes(others)
+    known = (stage.known if stage.way is None else stage.light).with_classes(others)
     out = {stage.pictures.names[item] for item in items[len(draw.items) :]}
     if out:
         known = known.select([row for row, name in enumerate(known.names) if name not in out])
-    network, features = stage.network, stage.rows.rows[0][items]
-    if stage.way is not None:
-        taught = np.setdiff1d(np.flatnonzero(~np.isin(stage.labels, draw.hidden)), items)
-        way = "none" if settings.transfer.kind == "none" else stage.way
-        if way not in transferred:
-            learn = partial(stage.rows.learn_from, taught, stage.labels, way, settings, stage.cache)
-            transfer = from_writer(learn)
-            transferred[way] = tuple(stage.rows.of(rows).transferred(transfer) for rows in (items, taught))
-        features, rows = transferred[way]
-        known, hidden = as_embeddings(known, rows), as_embeddings(hidden, features)
-        network = build_network("identity", features.shape[1], 1, settings.seed).to(network.device)
-        settings = settings.with_changes({"tune": "none"})
+    rest = np.setdiff1d(np.flatnonzero(~np.isin(stage.labels, draw.hidden)), items)
+    if stage.way is None:
+        heap, seen = stage.rows.rows[0][items], stage.rows.rows[0][rest]
+    else:
+        transfer = from_writer(partial(stage.rows.learn_from, rest, stage.labels, way, settings, stage.cache))
+        heap, seen = (stage.rows.of(rows).transferred(transfer) for rows in (items, rest))
+        known = as_embeddings(known, seen)
     novelty = None
     if stage.heap.holds == "mixed":
         assert stage.heap.scale is not None
         assert known.labels is not None
-        novelty = novelty_of(stage.heap.scale, apply(network, known), known.labels, features)
+        labelled = seen if stage.way is not None else apply(stage.network, known)
+        novelty = novelty_of(stage.heap.scale, labelled, known.labels, heap)
+    scenes[way] = Scene(heap, seen, known, novelty, Unsorted(heap, seed=settings.seed))
+    return scenes[way]
+
+
+def _problem(stage: Stage, scene: Scene, hidden: ImageSet, settings: CoreSettings, kinds: int) -> Problem:
+    """Return the pictures of a rehearsal's heap, `hidden`, as a problem for a method."""
+    network = stage.network
+    if stage.way is not None:
+        hidden = as_embeddings(hidden, scene.heap)
+        network = build_network("identity", scene.heap.shape[1], 1, settings.seed).to(network.device)
+        settings = settings.with_changes({"tune": "none"})
     return Problem(
         network,
-        known,
+        scene.known,
         settings,
         unsorted=replace(hidden, labels=None, classes=()),
         kinds=kinds,
-        features=features,
+        features=scene.heap,
         accelerator=stage.accelerator,
         progress=Progress("silent"),  # a warning would be taken for one about the heap
-        novelty=novelty,
+        novelty=scene.novelty,
     )
-
-
-def _others(
-    stage: Stage, draw: Draw, items: NDArray[np.int64], transferred: Mapping[str, tuple[Features, ...]]
-) -> Features:
-    """Return the features of the pictures that stay known, under what those of the heap, `items`, are sorted by."""
-    if stage.way is not None:
-        return next(iter(transferred.values()))[1]  # what was set comes first
-    rest = np.setdiff1d(np.flatnonzero(~np.isin(stage.labels, draw.hidden)), items)
-    return stage.rows.rows[0][rest]
 
 
 def is_right(labels: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -421,16 +444,11 @@ def _chance(labels: NDArray[np.int64], truth: NDArray[np.int64], seed: int) -> f
     return float(np.mean([clustering_accuracy(order, truth) for order in orders]))
 
 
-def _acc_of_pixels(images: ImageSet, truth: NDArray[np.int64], kinds: int, seed: int) -> float:
-    """Return the ACC of k-means on the pixels, of pictures made small."""
-    return clustering_accuracy(kmeans(small_pixels(images), kinds, seed=seed, restarts=3).labels, truth)
-
-
-def small_pixels(images: ImageSet) -> Features:
-    """Return the pixels of pictures brought to at most 16 x 16, a row each, float32 (N, C x s x s)."""
+def small_pixels(images: ImageSet, items: NDArray[np.int64]) -> Features:
+    """Return the pixels of some pictures brought to at most 16 x 16, a row each, float32 (n, C x s x s)."""
     side = min(SIDE, images.size)
     rows = [
-        F.adaptive_avg_pool2d(as_input(images.pixels[some], torch.device("cpu")), side).flatten(1).numpy()
-        for some in row_blocks(len(images), images.channels * images.size**2)
+        F.adaptive_avg_pool2d(as_input(images.pixels[items[some]], torch.device("cpu")), side).flatten(1).numpy()
+        for some in row_blocks(len(items), images.channels * images.size**2)
     ]
     return np.concatenate(rows)

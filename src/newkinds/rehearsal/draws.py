@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,8 +43,10 @@ def draw_heaps(
     labels: of the known pictures, int64 (L,). unseen: the kinds that f has not learnt from. number: of heaps. kinds,
     pictures: of the real heap. most: pictures in one heap. shared: whether the kinds that are not hidden teach
     something, so that at least half of all should stay. groups: of all kinds, by number; a heap is then of one group.
-    Fewer heaps, or none, where there are too few kinds.
+    Fewer heaps, or none, where there are too few kinds. How many kinds a rehearsal has need only be about right, so it
+    is a power of two: a run with a somewhat other number of kinds then finds its rehearsals in the cache.
     """
+    kinds = about_so_many(kinds) if groups is None else kinds
     sizes = np.bincount(labels)
     fit = [kind for kind in unseen if sizes[kind] >= FEWEST_EACH]
     parts = [fit]
@@ -63,6 +66,11 @@ def draw_heaps(
         if len(hidden) >= FEWEST_HIDDEN:
             heaps.append(Draw(one, tuple(hidden.tolist()), _pictures(labels, hidden, pictures / kinds, most, random)))
     return heaps
+
+
+def about_so_many(kinds: int) -> int:
+    """Return the power of two that is nearest to a number of kinds by its ratio."""
+    return int(2 ** round(math.log2(max(2, kinds))))
 
 
 def _how_many(there: int, kinds: int, shared: bool, together: bool) -> int:

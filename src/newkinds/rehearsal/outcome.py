@@ -13,6 +13,7 @@ AS_SET = "as set"  # the candidate without changes
 CLEARLY = 0.9  # how sure it has to be that a candidate is better, one-sided
 LEAST_GAIN = 0.01  # in ACC, and by how much
 FIRST = 2  # rehearsals after which a candidate that gains nothing is given up, which saves time
+LOST = 0.03  # in ACC: a candidate that loses as much in the very first one is given up there
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: what stays below it is hopeless
 ENOUGH_KINDS, ENOUGH_PICTURES = 3, 50  # in a rehearsal; of fewer, chance alone gives too much to tell
 GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do as well
@@ -84,10 +85,11 @@ def compare_candidates(rehearsed: Sequence[Rehearsed]) -> list[Tried]:
 
 
 def still_tried(rehearsed: Sequence[Rehearsed], candidates: Iterable[str]) -> list[str]:
-    """Return the candidates to go on with: all in the first rehearsals, then those that gain something so far."""
-    if len(rehearsed) < FIRST:
+    """Return the candidates to go on with: all at first, then those that do not lose much, then those that gain."""
+    if not rehearsed:
         return list(candidates)
-    gained = {one.name for one in compare_candidates(rehearsed) if one.gain > 0}
+    least = 0 if len(rehearsed) >= FIRST else -LOST
+    gained = {one.name for one in compare_candidates(rehearsed) if one.gain > least}
     return [name for name in candidates if name == AS_SET or (name in gained and name in rehearsed[-1].trials)]
 
 

@@ -11,6 +11,7 @@ The method's own probabilities are not among them: their scale depends on the me
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,39 @@ NEIGHBOURS = 10  # the pictures that are most like one
 RUNS = 5  # of k-means
 
 
-def signals(labels: NDArray[np.int64], features: NDArray[Any], *, seed: int = 0) -> NDArray[np.float64]:
+class Unsorted:
+    """Pictures before they are sorted, features float (N, d): what is the same however they are then sorted.
+
+    Nearest pictures and runs of k-means are found when they are first needed, once for all who sort these features.
+    """
+
+    def __init__(self, features: NDArray[Any], *, seed: int = 0) -> None:
+        self._turned = directions_float32(features)
+        self._seed = seed
+        self._runs: dict[int, list[NDArray[np.int64]]] = {}
+
+    @cached_property
+    def near(self) -> NDArray[np.int64]:
+        """The pictures most like each, itself left out, int64 (N, at most NEIGHBOURS)."""
+        return nearest_by_direction(self._turned, NEIGHBOURS + 1)[:, 1:]
+
+    def clustered(self, kinds: int) -> list[NDArray[np.int64]]:
+        """Return the labels of RUNS of k-means, each begun elsewhere."""
+        if kinds not in self._runs:
+            seeds = range(self._seed, self._seed + RUNS)
+            self._runs[kinds] = [kmeans(self._turned, kinds, seed=one, restarts=1).labels for one in seeds]
+        return self._runs[kinds]
+
+
+def signals(labels: NDArray[np.int64], features: NDArray[Any] | Unsorted, *, seed: int = 0) -> NDArray[np.float64]:
     """Return the signals of pictures that were sorted, float64 (N, 6), a column for each of NAMES.
 
     labels: the kind of each, int64 (N,). features: float (N, d), which the sorting began from.
     """
-    turned = directions_float32(features)
-    near = nearest_by_direction(turned, NEIGHBOURS + 1)[:, 1:]
+    pictures = features if isinstance(features, Unsorted) else Unsorted(features, seed=seed)
+    near = pictures.near
     like = (labels[near] == labels[:, None]).mean(axis=1) if near.shape[1] else np.ones(len(labels))
-    each = np.stack([like, _stability(turned, labels, seed)], axis=1)
+    each = np.stack([like, _stability(pictures, labels)], axis=1)
     sizes = np.bincount(labels)
     of_kinds = np.stack([np.bincount(labels, column) for column in each.T], axis=1) / np.maximum(sizes, 1)[:, None]
     larger = np.log(np.maximum(sizes, 1) * np.count_nonzero(sizes) / len(labels))
@@ -41,12 +66,11 @@ def signals(labels: NDArray[np.int64], features: NDArray[Any], *, seed: int = 0)
     return np.concatenate([each, of_kinds[labels], unusual[labels]], axis=1)
 
 
-def _stability(turned: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+def _stability(pictures: Unsorted, labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the share of runs of k-means that agree about each picture, their clusters matched with the kinds."""
     kinds = len(np.unique(labels))
     agree = np.zeros(len(labels))
-    for number in range(RUNS):
-        found = kmeans(turned, kinds, seed=seed + number, restarts=1).labels
+    for found in pictures.clustered(kinds):
         stands_for = matching(found, labels)
         named = np.full(kinds, -1, dtype=np.int64)
         named[list(stands_for)] = list(stands_for.values())

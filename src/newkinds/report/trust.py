@@ -29,11 +29,13 @@ class Rehearsed:
 class Candidate:
     """Settings that were tried, and how many pictures were right with them, as a mean over the rehearsals.
 
-    changes: what they change, in words. gain: in the share right, against the settings as they were; gain_error: of it.
+    changes: the settings that they change; words: what that means. gain: in the share right, against the settings as
+    they were; gain_error: of it.
     """
 
     name: str
     changes: str
+    words: str
     right: float
     gain: float
     gain_error: float | None
@@ -83,6 +85,7 @@ def how_far(data: ReportData) -> HowFar | None:
             Candidate(
                 text.visible(one["name"]),
                 _changes(data.rehearsal["changes"].get(one["name"], {})),
+                _words(data.rehearsal["changes"].get(one["name"], {})),
                 one["acc"],
                 one["gain"],
                 one["gain_error"],
@@ -96,3 +99,15 @@ def how_far(data: ReportData) -> HowFar | None:
 def _changes(values: Mapping[str, Any]) -> str:
     """Return changed settings in a line: "discover.neighbours = 3"."""
     return ", ".join(f"{text.visible(key)} = {text.visible(str(value))}" for key, value in values.items())
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    """Return what changed settings mean to somebody who does not know them; "" where only their names can tell."""
+    if "initialise.neighbours" in values:
+        number = values["initialise.neighbours"]
+        return f"each picture is sorted together with the {number} most like it" if number else "each is sorted alone"
+    if values.get("transfer.kind") == "none":
+        return "what the known kinds teach is left out"
+    if "method" in values:
+        return f"another method, {text.visible(str(values['method']))}"
+    return ""

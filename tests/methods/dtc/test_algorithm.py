@@ -423,7 +423,14 @@ def test_embeddings_have_equal_views() -> None:
     points = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
     images = ImageSet(points, tuple(map(str, range(N))), None, (), "made up", "no mark")
     task = task_of(images, build_network("identity", 6, 1, seed=0), augmentation="none")
-    assert torch.equal(task.inputs(np.array([4, 9]), 0), torch.from_numpy(points[[4, 9, 4, 9]]))
+    items = np.array([4, 9])
+    assert torch.equal(task.inputs(items, 0), torch.from_numpy(points[[4, 9]]))  # one pass for both views
+    log_p = task.module(task.inputs(items, 0))
+    losses = task.losses(log_p, items, 5)
+    assert losses["consistency"].item() == 0
+    assert losses["loss"].item() == pytest.approx(kl_divergence(task.targets[items], log_p).item())
+    mixed = task_of(images, build_network("identity", 6, 1, seed=0), augmentation="none", mixed=True)
+    assert len(mixed.inputs(items, 0)) == 3 * len(items)
 
 
 def test_f_and_the_centres_may_have_rates_of_their_own(

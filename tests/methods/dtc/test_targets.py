@@ -11,7 +11,7 @@ from torch import Tensor
 
 from newkinds.equations import target
 from newkinds.methods.dtc.settings import Discover
-from newkinds.methods.dtc.targets import AT_ONCE, Targets, held_target
+from newkinds.methods.dtc.targets import AT_ONCE, ROUNDS, Targets, held_target
 
 
 def some_p(seed: int, rows: int, kinds: int) -> Tensor:
@@ -69,6 +69,17 @@ def test_a_small_kind_keeps_its_size_under_updates_where_eq_3_lets_it_go() -> No
     assert float(free[9, 1]) < 0.01
     assert float(held[9, 1]) > 0.9
     assert held.sum(dim=0).tolist() == pytest.approx([9.0, 1.0], abs=0.01)
+
+
+@pytest.mark.parametrize("sizes", [[30.0, 10.0, 20.0], [60.0, 0.0, 0.0], [59.0, 0.5, 0.5]])
+def test_held_targets_are_sinkhorns_in_logarithms(sizes: list[float]) -> None:
+    p = some_p(3, 60, 3) ** 8  # far from even, with small numbers
+    p = p / p.sum(dim=1, keepdim=True)
+    log_q = 2 * p.log()
+    for _ in range(ROUNDS):
+        log_q = log_q + (torch.tensor(sizes).double().clamp_min(1e-300).log() - log_q.logsumexp(dim=0))
+        log_q = log_q - log_q.logsumexp(dim=1, keepdim=True)
+    assert torch.allclose(held_target(p, torch.tensor(sizes), 2), log_q.exp(), atol=1e-10)
 
 
 def test_float32_and_probabilities_of_nothing() -> None:

@@ -75,13 +75,17 @@ def held_target(p: Tensor, mass: Tensor, power: float) -> Tensor:
     """Return q(k|i) ~ p(k|i)^power w_k, with w such that kind k has `mass[k]` in all.
 
     p: float (N, K), rows sum to 1. mass: (K,), >= 0, its sum is N. The scaling is Sinkhorn's: columns to their mass
-    and rows to 1, alternately, in logarithms, so that a power of a small p does not underflow.
+    and rows to 1, alternately. The first round is in logarithms, so that a power of a small p does not underflow; the
+    others only change a factor of each column and one of each row.
 
     Returns the dtype of p, (N, K), in [0, 1]; rows sum to 1, columns to the mass up to what 50 rounds leave.
     """
     log_q = power * p.double().clamp_min(1e-300).log()
-    wanted = mass.to(log_q).clamp_min(1e-300).log()
-    for _ in range(ROUNDS):
-        log_q = log_q + (wanted - log_q.logsumexp(dim=0))
-        log_q = log_q - log_q.logsumexp(dim=1, keepdim=True)
-    return log_q.exp().to(p.dtype)
+    wanted = mass.to(log_q).clamp_min(1e-300)
+    log_q = log_q + (wanted.log() - log_q.logsumexp(dim=0))
+    q = (log_q - log_q.logsumexp(dim=1, keepdim=True)).exp()
+    columns, rows = torch.ones_like(wanted), q.new_ones(len(q))
+    for _ in range(ROUNDS - 1):
+        columns = wanted / (q.T @ rows).clamp_min(1e-300)
+        rows = 1 / (q @ columns).clamp_min(1e-300)
+    return (rows[:, None] * q * columns).to(p.dtype)

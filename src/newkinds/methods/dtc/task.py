@@ -70,7 +70,9 @@ class ClusteringTask(Task):
         self.truth = truth
         make_targets = Targets(settings, start.labels, len(start.centres), neighbours, held, new)
         self.variant = VARIANTS[settings.variant](make_targets, settings.beta)
-        self.views = self.variant.views + settings.mixed  # inputs per picture
+        # Inputs per picture. All views of an embedding are the same, so that it goes through the network once.
+        self.one_for_all = unsorted.is_embedding and not settings.mixed
+        self.views = 1 if self.one_for_all else self.variant.views + settings.mixed
         self.how = policy(settings.augmentation, unsorted.size)
         self.targets = make_targets(torch.from_numpy(start.probabilities))  # q
         self.start_labels = start.labels
@@ -113,6 +115,8 @@ class ClusteringTask(Task):
         With mixup, the last one is each picture mixed with another.
         """
         pixels = self.images.pixels[items]
+        if self.one_for_all:
+            return self._view(pixels, items, epoch, 0)
         views = [self._view(pixels, items, epoch, view) for view in range(self.variant.views)]
         if self.settings.mixed:
             others, share = self._mixed_with(items, epoch)
@@ -135,6 +139,8 @@ class ClusteringTask(Task):
 
     def losses(self, outputs: Tensor, items: NDArray[np.int64], epoch: int) -> dict[str, Tensor]:
         """Return Eq. 6 for a batch, and its two terms; with mixup, its mean with the divergence of mixed pictures."""
+        if self.one_for_all:
+            outputs = outputs.repeat(self.variant.views, 1)
         if not self.settings.mixed:
             return self._eq6(outputs, items, epoch)
         of_views, of_mixed = outputs[: -len(items)], outputs[-len(items) :]
