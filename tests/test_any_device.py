@@ -44,6 +44,7 @@ Arrays = dict[str, NDArray[Any]]
 SETTINGS: dict[str, Any] = {
     "network": NETWORK,
     "pretrain": {"epochs": 1, "batch_size": 16, "support": 2, "query": 2, "quarter_turns": True, "keep": "best"},
+    "rehearse": {"rehearsals": 1},
     "discover": {"warmup_epochs": 1, "epochs": 1, "batch_size": 8, "snapshots": 3},
     "dec": {"widths": (20, 5), "autoencoder_epochs": 1, "epochs": 1, "batch_size": 8},
     "similarity": {"epochs": 1, "episode_kinds": 2, "each": 4},

@@ -209,7 +209,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return passed
 
 
-QUICK: dict[str, Any] = {"discover": {"warmup_epochs": 1, "epochs": 2}, "transfer": {"steps": (5,)}}
+QUICK: dict[str, Any] = {
+    "rehearse": {"rehearsals": 1},
+    "discover": {"warmup_epochs": 1, "epochs": 2},
+    "transfer": {"steps": (5,)},
+}
 
 
 def discovered(photos: Path, out: Path, **options: Any) -> dict[str, bytes]:

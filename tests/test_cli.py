@@ -21,7 +21,7 @@ from newkinds.networks import FOREIGN, NETWORKS
 from pictures import KNOWN, UNSORTED, write_embeddings, write_pictures
 
 QUICK = ["--set", "pretrain.epochs=25", "--set", "discover.epochs=6", "--set", "discover.warmup_epochs=4"]
-QUICK += ["--set", "count.max_kinds=6", "--set", "count.restarts=2"]
+QUICK += ["--set", "count.max_kinds=6", "--set", "count.restarts=2", "--set", "rehearse.rehearsals=1"]
 
 
 class Outcome:
@@ -362,7 +362,7 @@ def test_values_that_are_not_finite_stop_the_run_before_a_checkpoint(
     assert not (tmp_path / "run" / "network.safetensors").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_stops_the_run_and_says_how_to_continue(number: signal.Signals, photos: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "newkinds", "discover", str(photos / "known"), str(photos / "unsorted")]
     command += ["--out", str(tmp_path / "run"), "--set", "pretrain.epochs=5000"]

@@ -15,6 +15,7 @@ from newkinds.errors import NewkindsError
 QUICK = {
     "count": {"max_kinds": 6, "restarts": 1, "splits": 2},
     "pretrain": {"epochs": 1},
+    "rehearse": {"rehearsals": 1},
     "discover": {"warmup_epochs": 1, "epochs": 1},
 }
 

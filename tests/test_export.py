@@ -41,7 +41,7 @@ from newkinds.networks.files import model_from_bytes
 from newkinds.progress import QUIET, Progress
 from pictures import write_embeddings
 
-QUICK = {"pretrain": {"epochs": 2}, "discover": {"warmup_epochs": 1, "epochs": 1}}
+QUICK = {"pretrain": {"epochs": 2}, "rehearse": {"rehearsals": 1}, "discover": {"warmup_epochs": 1, "epochs": 1}}
 BRIEF = {"epochs": 3, "milestones": [2]}
 
 

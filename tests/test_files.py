@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     precious = tmp_path / "precious"
     precious.write_bytes(b"mine")
     monkeypatch.setattr(module.secrets, "token_hex", lambda n: "guessed")
-    (tmp_path / f"{module.TEMPORARY}guessed").symlink_to(precious)
+    (tmp_path / f"{module.TEMPORARY}{digest(b'a')[:16]}-guessed").symlink_to(precious)
     with pytest.raises(FileExistsError):
         write_atomic(tmp_path / "a", b"new")
     assert precious.read_bytes() == b"mine"
@@ -90,13 +91,62 @@ def test_a_failure_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: p
     assert file.read_bytes() == b"new"
 
 
+def killed_while_writing(file: Path) -> Path:
+    """Kill a process that has half written a file; return what it left."""
+    before = set(file.parent.iterdir())
+    child = os.fork()
+    if child == 0:
+        with replacing(file) as stream:
+            stream.write(b"half")
+            stream.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    (left,) = set(file.parent.iterdir()) - before
+    return left
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_the_same_file(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    left, of_another = killed_while_writing(file), killed_while_writing(tmp_path / "b")
+    mine = tmp_path / f"{left.name}-mine"
+    mine.write_bytes(b"mine")
+    linked = left.with_name(f"{left.name[:-16]}{'0' * 16}")
+    linked.symlink_to(mine)
+    with replacing(file) as stream:
+        assert not left.exists()
+        (being_written,) = set(tmp_path.iterdir()) - {of_another, mine, linked}
+        write_atomic(file, b"another's")
+        assert being_written.exists()  # of a process that lives
+        stream.write(b"whole")
+    assert file.read_bytes() == b"whole"
+    assert set(tmp_path.iterdir()) == {file, of_another, mine, linked}
+
+
+def test_a_file_that_was_taken_for_abandoned_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, calls = module.fcntl.flock, []
+
+    def too_late(descriptor: int, how: int) -> None:
+        if not calls:
+            (left,) = tmp_path.iterdir()
+            left.unlink()
+        calls.append(how)
+        own(descriptor, how)
+
+    monkeypatch.setattr(module.fcntl, "flock", too_late)
+    write_atomic(tmp_path / "a", b"new")
+    assert len(calls) == 2
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"new")]
+
+
 def test_remove_leftovers_takes_nothing_else(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     folder = tmp_path / "run"
     (folder / "deep").mkdir(parents=True)
     ours, mine = (
-        f".tmp-newkinds-{'0123456789abcdef'}",
+        f".tmp-newkinds-{'0123456789abcdef'}-{'0123456789abcdef'}",
         (".tmp-newkinds-a", ".tmp-a", "deep/kept.tmp", "tmp-kept", ".lock"),
     )
     for name in (ours, f"deep/{ours}", *mine):
@@ -185,3 +235,12 @@ def test_a_seal_notices_every_change_of_a_value() -> None:
 def test_digest_is_sha256() -> None:
     assert digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert digest(b"abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_what_is_no_file_is_left_as_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(RunError, match=f"{name} is a folder, a pipe or a device"):
+            write_atomic(tmp_path / name, b"new")
+    assert (tmp_path / "pipe").is_fifo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,62 @@ def test_a_head_that_tells_known_kinds(run: Path, tmp_path: Path) -> None:
 def test_a_model_that_says_wrong_columns(run: Path, tmp_path: Path, columns: Any) -> None:
     with pytest.raises(DataError, match=r"does not say which 4 kinds|is neither"):
         nk.predict(changed(run, tmp_path, columns=columns), pictures(range(2), 2, 3)[0], progress=QUIET)
+
+
+def test_pictures_that_come_together_are_judged_together(run: Path) -> None:
+    strangers = pictures(range(30, 32), 20, 4)[0]
+    together = (nk.predict(run, strangers, progress=QUIET).kinds == "none").mean()
+    alone = np.mean([nk.predict(run, row[None], progress=QUIET).kinds[0] == "none" for row in strangers[::4]])
+    assert together >= alone
+
+
+def test_a_network_file_has_the_column_none(run: Path, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    file = nk.export(run, "onnx", tmp_path / "kinds.onnx", progress=QUIET)
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    told = session.get_modelmeta().custom_metadata_map
+    assert json.loads(told["names"])[-1] == "none"
+    rows = np.concatenate([pictures(range(12, 16), 10, 3)[0], pictures(range(30, 50), 4, 3)[0]])
+    (p,) = session.run(["p"], {"images": rows})
+    assert p.shape == (len(rows), 5)
+    alone = np.concatenate([nk.predict(run, row[None], progress=QUIET).kinds for row in rows[::8]])
+    np.testing.assert_array_equal(p[::8].argmax(axis=1) == 4, alone == "none")
+    assert (p[40:].argmax(axis=1) == 4).mean() > 0.7
+
+
+def test_odd_pictures_of_a_heap_are_none(tmp_path: Path) -> None:
+    known, labels = pictures(range(12), 25, 1)
+    rows, _ = pictures(range(8, 16), 30, 2)
+    odd = pictures(range(100, 112), 1, 3)[0]
+    heap, given = np.concatenate([rows, odd]), (known, [f"k{n}" for n in labels])
+    found = nk.discover(given, heap, out=tmp_path / "run", settings={**SETTINGS, "heap": "mixed"}, progress=QUIET)
+    assert found.columns[-1] == "none"
+    is_none = found.kinds == "none"
+    assert is_none[len(rows) :].mean() > 0.6
+    assert is_none[: len(rows)].mean() < 0.05
+    page = (tmp_path / "run" / names.PAGE).read_text(encoding="utf-8")
+    assert "None of these" in page
+    assert "in none of these" in page
+    nk.export(tmp_path / "run", "csv", tmp_path / "kinds.csv", progress=QUIET)
+    assert ",none," in (tmp_path / "kinds.csv").read_text(encoding="utf-8")
+    truth = tmp_path / "truth.csv"
+    true = [f"k{8 + n // 30}" if n < len(rows) else "none" for n in range(len(heap))]
+    lines = [f"{path},{kind}" for path, kind in zip(found.names, true, strict=True)]
+    truth.write_text("\n".join(["path,kind", *lines]), encoding="utf-8")
+    scores = nk.evaluate(tmp_path / "run", truth, images=heap, progress=QUIET)[0]
+    assert scores.mixed is not None
+    assert scores.mixed.rejected == is_none.sum()
+    assert scores.mixed.rejected - scores.mixed.rejected_wrongly == is_none[len(rows) :].sum()
+    papers = nk.discover(given, heap, out=tmp_path / "new", settings={**SETTINGS, "heap": "new"}, progress=QUIET)
+    assert "none" not in papers.columns  # the paper's setting: every picture is of a new kind
+
+
+def test_a_heap_in_which_all_is_unlike_anything_is_said(tmp_path: Path) -> None:
+    known, labels = pictures(range(12), 25, 1)
+    heap = pictures(range(100, 180), 1, 3)[0]
+    found = nk.discover(
+        (known, [f"k{n}" for n in labels]), heap, out=tmp_path / "run", settings=SETTINGS, progress=QUIET
+    )
+    assert found.assignment.source["remark"].startswith("Most pictures of the heap are unlike one another")
+    assert "hardly any has its like" in (tmp_path / "run" / names.PAGE).read_text(encoding="utf-8")

@@ -117,7 +117,7 @@ def test_the_listing_and_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[s
         nk.profiles("photographs")
     random = np.random.default_rng(0)
     known = (random.normal(size=(24, 4)).astype(np.float32), ["a", "b", "c", "d"] * 6)
-    settings = {"discover": {"epochs": 1, "warmup_epochs": 1, "neighbours": 3}}
+    settings = {"rehearse": {"rehearsals": 1}, "discover": {"epochs": 1, "warmup_epochs": 1, "neighbours": 3}}
     heap = random.normal(size=(20, 4)).astype(np.float32)
     nk.discover(
         known, heap, out=tmp_path / "run", kinds=2, settings=settings, page=False, progress=nk.Progress("plain")

@@ -11,7 +11,11 @@ import pytest
 import newkinds as nk
 from newkinds.errors import DataError
 
-SMALL: dict[str, Any] = {"pretrain": {"epochs": 1}, "discover": {"warmup_epochs": 0, "epochs": 1, "snapshots": 0}}
+SMALL: dict[str, Any] = {
+    "pretrain": {"epochs": 1},
+    "rehearse": {"rehearsals": 1},
+    "discover": {"warmup_epochs": 0, "epochs": 1, "snapshots": 0},
+}
 
 
 @pytest.fixture(scope="module")

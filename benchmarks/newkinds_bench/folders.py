@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from newkinds.cache import open_cache
 from newkinds.datasets.dataset import data_root
 from newkinds.errors import DataError, UsageError
 from newkinds.images import open_images
 from newkinds.images.imageset import ImageSet, fingerprint
 from newkinds.randomness import generator
 
-SIZE = 224  # pixels, as the networks for photographs take them
+SIZE = 224  # pixels, at most: as the networks for photographs take them
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _whole(folders: Folders, root: Path | None) -> ImageSet:
             f"There is no folder {folders.name} in {root}.",
             hint=f"Give --data the folder that holds it; it needs {folders.needs}.",
         )
-    images = open_images(root / folders.name, labelled=True, size=SIZE)
+    images = open_images(root / folders.name, labelled=True, largest=SIZE, cache=open_cache())
     if len(images.classes) <= folders.known:
         raise DataError(f"{root / folders.name} has {len(images.classes)} kinds, but {folders.known} are to be known.")
     return images

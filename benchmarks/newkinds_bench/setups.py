@@ -173,7 +173,7 @@ SETUPS = {
             differs="f is the network that is named; its known kinds are not here, so nothing is transferred from them",
         ),
         _gcd("cifar10", "CIFAR-10", 5, 5, 37_500, 16),
-        _gcd("cifar100", "CIFAR-100", 80, 20, 30_000, 40),
+        _gcd("cifar100", "CIFAR-100", 80, 20, 30_000, 20),
         Setup(
             "grocery-gcd",
             "groceries, 54 | 28",

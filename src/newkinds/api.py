@@ -14,14 +14,15 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.scores import Scores
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import as_path
-from newkinds.images import Scan, Source, opened_once
+from newkinds.images import Scan, Source, check_out, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import Network
-from newkinds.opening import open_known, open_pipeline
+from newkinds.opening import open_growing, open_known, open_pipeline
 from newkinds.pipeline.backbone import open_pretrained
 from newkinds.pipeline.choice import choose_backbone
+from newkinds.pipeline.earlier import Elsewhere
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal
@@ -32,6 +33,7 @@ from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
+from newkinds.runs.claim import flat
 from newkinds.runs.pictures import is_remembered, unsorted_of
 from newkinds.settings import CoreSettings
 
@@ -139,8 +141,71 @@ def discover(
     }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
+    _check_used(chosen, variant, estimator, choose)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
+    return pipeline.result(page=page, model=model, anyway=anyway, again=again)
+
+
+def _check_used(chosen: CoreSettings, variant: str | None, estimator: str | None, choose: str | None) -> None:
+    """Raise an error if an option was given that has no say, with the others as they are."""
+    if variant is not None and chosen.method != "dtc":
+        raise UsageError(f"--variant is of dtc, and the method is {chosen.method}.", hint="Leave one of the two out.")
+    if estimator is not None and chosen.kinds != "auto":
+        raise UsageError(
+            f"--estimator has nothing to estimate: there are {chosen.kinds} kinds, as was said.",
+            hint="Leave --estimator or --kinds out.",
+        )
+    if choose == "auto" and not chosen.rehearse.rehearsals:
+        raise UsageError(
+            "--choose auto goes by rehearsals, of which none are made.", hint="Ask for some: --rehearsals 5."
+        )
+
+
+@explained("grow", "discover.batch_size")
+def grow(
+    run: str | Path,
+    heap: Source,
+    *,
+    out: str | Path,
+    kinds: int | str | None = None,
+    rehearsals: int | None = None,
+    anyway: bool = False,
+    again: bool = False,
+    truth: str | Path | None = None,
+    pictures: Source | None = None,
+    known: Source | None = None,
+    network: str | None = None,
+    data: str | Path | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
+    page: bool = True,
+    model: bool = True,
+    device: str | None = None,
+    offline: bool = False,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> Discovery:
+    """Go on from a finished run with next week's pictures: same kinds, same names, new kinds beside them.
+
+    Kinds that people accepted are known from now on, with their names. All other pictures of the run come along: those
+    that people spoke of stay what they were said to be, the others are sorted together with the new ones. New kinds
+    keep their numbers and names; further ones get numbers that no kind has had. The same call again continues an
+    interrupted run. The earlier run is left as it is.
+
+    Args:
+        run: the run folder to go on from, made by `discover` or by this.
+        heap: the new pictures, as `unsorted` in `discover`; what is there already is left out.
+        out: the run folder.
+        kinds: how many new kinds there are among the pictures of no kind that is known or that people spoke of.
+        pictures, known: the earlier run's unsorted and known pictures, where they have moved or were given in memory.
+        network: the run's, where that is a `module:function`: the run folder alone runs no code.
+        settings: what is to differ from the earlier run's.
+        rehearsals, anyway, again, truth, data, page, model, device, offline, cache, progress: as in `discover`.
+    """
+    given = {"kinds": kinds, "rehearse.rehearsals": rehearsals}
+    asked = flat(combine(settings, given).model_dump(exclude_unset=True))
+    say, where = automatic(progress), Elsewhere(known, pictures, data)
+    pipeline = open_growing(run, heap, out, asked, where, truth, network, device, offline, cache, say)
     return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
@@ -216,6 +281,7 @@ def count(
     *,
     out: str | Path,
     estimator: str | None = None,
+    heap: str | None = None,
     network: str | None = None,
     seed: int | None = None,
     weights: str | PathLike[str] | None = None,
@@ -232,10 +298,17 @@ def count(
 
     Args:
         out: the run folder, in which `discover` continues if it is called with the same arguments.
-        known, unsorted, estimator, network, seed, weights, data, profile, preset, settings, device, offline, cache,
-            progress: as in `discover`.
+        known, unsorted, estimator, heap, network, seed, weights, data, profile, preset, settings, device, offline,
+            cache, progress: as in `discover`.
     """
-    given = {"kinds": "auto", "count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
+    given = {
+        "kinds": "auto",
+        "count.estimator": estimator,
+        "heap": heap,
+        "network": network,
+        "seed": seed,
+        "profile": profile,
+    }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
     say = automatic(progress)
@@ -369,6 +442,8 @@ def figures(
     """
     with RunFolder.open(as_path(run), writing=out is None or is_remembered(images)) as folder:
         where, say = folder.path / names.FIGURES if out is None else as_path(out), automatic(progress)
+        if out is not None:
+            check_out(where, *map(folder.source, folder.sources))
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 

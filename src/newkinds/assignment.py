@@ -18,12 +18,17 @@ from typing_extensions import Self
 
 from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
-from newkinds.files import as_path, write_atomic
+from newkinds.files import as_path, check_target, write_atomic
 
 Sort = Literal["new", "known", "none"]
 NONE = "none"  # the column of pictures that are of none of the kinds
 HEADER = ("path", "kind", "probability", "runner_up")
 _SHOWN = 10  # rows of a notebook's table
+
+
+def check_table(path: str | Path) -> None:
+    """Raise an error unless `Assignment.to_csv` can write to a path: nothing but a table like it may be there."""
+    check_target(as_path(path), f"{','.join(HEADER)}\n".encode())
 
 
 def new_kind(number: int) -> str:
@@ -149,8 +154,9 @@ class Assignment:
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds hold a picture; there may be columns of kinds that stayed empty."""
-        return int(np.count_nonzero(self.sizes))
+        """How many kinds hold a picture; there may be columns of kinds that stayed empty, and none is no kind."""
+        used = np.count_nonzero(self.sizes)
+        return int(used - np.count_nonzero(self.sizes[self.of_sort("none")]))
 
     def table(self) -> bytes:
         """Return path, kind, probability and runner-up of each picture as CSV, each a `safe_cell`."""
@@ -165,7 +171,8 @@ class Assignment:
         return buffer.getvalue().encode()
 
     def to_csv(self, path: str | Path) -> None:
-        """Write path, kind, probability and runner-up of each picture, whole or not at all."""
+        """Write path, kind, probability and runner-up of each picture, whole or not at all, over no other file."""
+        check_table(path)
         write_atomic(as_path(path), self.table())
 
     def to_frame(self) -> Any:

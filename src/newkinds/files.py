@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -18,26 +20,29 @@ from newkinds.errors import RunError, UsageError
 TEMPORARY = ".tmp-newkinds-"  # prefix of what is being written
 SEAL = "sha256"  # the key of a JSON file's own hash
 
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK  # neither through a link, nor waiting for a pipe
 _being_written: set[tuple[int, str]] = set()  # the folder's descriptor and the name of each temporary file
-_TEMPORARY_FILE = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}")
+_TEMPORARY_FILE = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}(-[0-9a-f]{{16}})?")
 
 
 @contextmanager
 def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file for writing that is moved into place when the block ends; after an error nothing of it is left.
 
-    A crash at any moment leaves the old file or the new one, whole. The temporary name cannot be guessed, nothing that
-    is there already is written to, and the folder is opened once: it is the same one in which the file is moved. A link
-    at `path` is replaced, not followed. root: as in `opened_folder`.
+    A crash at any moment leaves the old file or the new one, whole, and what it leaves beside them is removed by the
+    next one to write the same file. The temporary name cannot be guessed, nothing that is there already is written to,
+    and the folder is opened once: it is the same one in which the file is moved. A link at `path` is replaced, not
+    followed. root: as in `opened_folder`.
     """
     with opened_folder(path.parent, root) as folder:
-        beside = f"{TEMPORARY}{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        _check_replaceable(path, folder)
+        begin = f"{TEMPORARY}{digest(os.fsencode(path.name))[:16]}-"
+        _remove_abandoned(folder, begin)
+        beside = f"{begin}{secrets.token_hex(8)}"
         being_written = (folder, beside)
         _being_written.add(being_written)
         try:
-            descriptor = os.open(beside, flags, 0o644, dir_fd=folder)
-            with open(descriptor, "wb") as stream:
+            with open(_created(folder, beside), "wb") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -52,6 +57,60 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
             _being_written.discard(being_written)
         with suppress(OSError):  # not every file system can
             os.fsync(folder)
+
+
+def check_target(path: Path, begin: bytes) -> None:
+    """Raise an error unless a file of the user's choice can be written: nothing but an older one like it is there.
+
+    begin: how files like it begin; so that a slip of the hand overwrites no picture.
+    """
+    way_out = "Choose another place, or remove what is there."
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"{path} cannot be written: there is no folder {path.parent}.", hint="Make it, or mend the path."
+        )
+    if not os.path.lexists(path):
+        return
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise UsageError(f"{path} is a link, a folder or a device, and is left as it is.", hint=way_out)
+    with open(path, "rb") as stream:
+        found = stream.read(len(begin))
+    if found not in (b"", begin):
+        raise UsageError(f"{path} is there, and nothing but an older table is overwritten.", hint=way_out)
+
+
+def _check_replaceable(path: Path, folder: int) -> None:
+    """Raise an error if what is at a path, in an opened folder, is a pipe, a device or a folder."""
+    with suppress(FileNotFoundError):
+        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise RunError(f"{path} is a folder, a pipe or a device, and is left as it is.", hint="Remove it.")
+
+
+def _created(folder: int, name: str) -> int:
+    """Make a file and lock it, for as long as the process lives or has it open; return its descriptor."""
+    while True:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
+        try:
+            with suppress(OSError):  # where nothing can be locked, nothing is taken for abandoned either
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:  # before it was locked, somebody may have taken it for abandoned
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _remove_abandoned(folder: int, begin: str) -> None:
+    """Delete what killed processes left in an opened folder: files whose names begin so and that nobody has locked."""
+    with os.scandir(folder) as entries:
+        left = [entry.name for entry in entries if entry.name.startswith(begin) and is_temporary(entry.name)]
+    for name in left:
+        with suppress(OSError), _closing(os.open(name, os.O_RDONLY | _PLAIN, dir_fd=folder)) as descriptor:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=folder)
 
 
 def as_path(value: str | os.PathLike[str]) -> Path:
@@ -127,7 +186,7 @@ def _closing(descriptor: int) -> Iterator[int]:
 def open_plain(path: Path, flags: int) -> int:
     """Open a file that is no link, or raise an error; return its descriptor. flags: as in `os.open`."""
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        descriptor = os.open(path, flags | _PLAIN, 0o644)
     except OSError:
         if path.is_symlink():
             raise _not_plain(path) from None
@@ -140,6 +199,23 @@ def open_plain(path: Path, flags: int) -> int:
 
 def _not_plain(path: Path) -> RunError:
     return RunError(f"{path} is a link, or no file. Nothing is written through links.", hint="Remove it.")
+
+
+def read_plain(path: Path, most: int | None = None) -> bytes:
+    """Return the bytes of a file, or raise an OSError: also for pipes and devices, which might never end.
+
+    most: bytes that it may have.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device", os.fspath(path))
+        if most is not None and found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, {most:,} are allowed", os.fspath(path))
+        return stream.read()
 
 
 def sync_folder(folder: Path) -> None:

@@ -37,6 +37,10 @@ STRENGTH = 20.0  # observations that the beginning counts as, for each coefficie
 USUAL_ERROR = 0.1  # of the share of known pictures, on other data sets
 SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
 RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, before their number is estimated
+FEWEST_NEW, MOST_NEW = (
+    0.3,
+    4.0,
+)  # of new pictures in the heap to labelled ones, in rehearsals: of fewer, too few are seen
 AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
 COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
@@ -125,16 +129,19 @@ class Draw:
     hidden: Features
     held_out: Features
 
-    def at(self, ratio: float) -> Rehearsed:
-        """Return what is seen if the heap has `ratio` times as many pictures of known kinds as are labelled."""
-        out = int(np.clip(round(ratio * len(self.labelled)), 1, len(self.held_out)))
-        kept = int(np.clip(round(out / ratio), 1, len(self.labelled)))
+    def at(self, known: float, new: float) -> Rehearsed:
+        """Return what is seen of a heap that has so many pictures of known and of new kinds for each labelled one.
+
+        The denser labelled pictures lie beside those of the heap, the nearer they are.
+        """
+        kept = max(1, int(min(len(self.labelled), len(self.held_out) / known, len(self.hidden) / new)))
+        out, hidden = (max(1, round(ratio * kept)) for ratio in (known, new))
         labelled, labels, held_out = self.labelled[:kept], self.labels[:kept], self.held_out[:out]
-        both = np.concatenate([self.hidden, held_out])
+        both = np.concatenate([self.hidden[:hidden], held_out])
         return Rehearsed(
             signals(labelled, labels, both),
-            np.arange(len(both)) < len(self.hidden),
-            signals(labelled, labels, self.hidden),
+            np.arange(len(both)) < len(both) - len(held_out),
+            signals(labelled, labels, self.hidden[:hidden]),
             signals(labelled, labels, held_out),
         )
 
@@ -146,11 +153,17 @@ def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: 
     is seen of them: rehearsals are brought to the number that was estimated, and it is estimated again.
     """
     seen = signals(labelled, labels, heap)
-    found = _judged(seen, [draw.at(ratio) for draw in draws for ratio in RATIOS])
+    heaps = len(heap) / len(labelled)
+    found = _judged(seen, [_at(draw, known, heaps - known) for draw in draws for known in RATIOS])
     for _ in range(AGAIN if draws else 0):
-        ratio = float(np.clip(found.known * len(heap) / len(labelled), RATIOS[0], RATIOS[-1]))
-        found = _judged(seen, [draw.at(ratio) for draw in draws])
+        found = _judged(seen, [_at(draw, found.known * heaps, (1 - found.known) * heaps) for draw in draws])
     return found
+
+
+def _at(draw: Draw, known: float, new: float) -> Rehearsed:
+    """Return a rehearsal at these ratios of known and of new pictures to labelled ones, or the nearest it can have."""
+    within = np.clip([known, new], [RATIOS[0], FEWEST_NEW], [RATIOS[-1], MOST_NEW])
+    return draw.at(float(within[0]), float(within[1]))
 
 
 def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelty:

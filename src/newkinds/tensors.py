@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from newkinds.errors import DataError
+from newkinds.files import read_plain
 
 
 def to_bytes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
@@ -43,6 +44,6 @@ def from_bytes(data: bytes, where: str) -> tuple[dict[str, Tensor], dict[str, An
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file of weights."""
     try:
-        return path.read_bytes()
+        return read_plain(path)
     except OSError as error:
         raise DataError(f"The weights {path} cannot be read: {error.strerror}.", hint="Check the path.") from None

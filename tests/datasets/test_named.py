@@ -18,7 +18,7 @@ from newkinds.errors import DataError, UsageError
 from pictures import write_pictures
 from publishers import write_cifar10, write_omniglot, write_svhn
 
-QUICK = {"pretrain": {"epochs": 1}, "discover": {"epochs": 1, "warmup_epochs": 1}}
+QUICK = {"pretrain": {"epochs": 1}, "rehearse": {"rehearsals": 1}, "discover": {"epochs": 1, "warmup_epochs": 1}}
 
 
 @pytest.fixture(autouse=True)

@@ -102,6 +102,12 @@ def test_rows_that_name_no_picture_are_told(tmp_path: Path) -> None:
     assert not silent.texts
 
 
+def test_a_path_with_two_kinds_is_refused(tmp_path: Path) -> None:
+    assert read_truth(written(tmp_path, "path,kind\ndog/1.png,dog\ndog/1.png,dog\n"), pictures())[2] == "dog"
+    with pytest.raises(DataError, match=r"'dog/1.png' both 'dog' and, in row 4, 'cat'"):
+        read_truth(written(tmp_path, "path,kind\ndog/1.png,dog\n\ndog/1.png,cat\n"), pictures())
+
+
 def test_paths_without_a_kind(tmp_path: Path) -> None:
     file = written(tmp_path, "path,kind\ncat/1.png,\ndog/1.png,\n")
     with pytest.raises(DataError, match=r"truth\.csv gives no kind for any of the 4 pictures"):

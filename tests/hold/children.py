@@ -1,12 +1,11 @@
 """Run commands in children of one process, kill or stop them, let them meet: a helper of the tests here, and a program.
 
-    python children.py PLAN.json
-
-The plan is a list of rounds, a round is a list of jobs that run at once: {"arguments": [...]}, and "signals": a list of
-[seconds, number] that are sent to it, "limits": {"RLIMIT_FSIZE": 1000}, "environ": {...}, "cwd": where it runs,
-"fresh": a folder that is copied there before, "copy", "keep": where "cwd" is copied or moved to afterwards. The answer,
-on standard output, has for each job its exit code (-9 for a kill), what it said, and its seconds. Children are forked
-after the imports, which take longer than most commands; nothing has started a thread by then.
+The program reads plans, a line each, and answers each with a line. A plan is a list of rounds, a round a list of jobs
+that run at once: {"arguments": [...]}, and "signals": a list of [seconds, number] that are sent to it, "limits":
+{"RLIMIT_FSIZE": 1000}, "environ": {...}, "cwd": where it runs, "fresh": a folder that is copied there before, "copy",
+"keep": where "cwd" is copied or moved to afterwards. The answer has for each job its exit code (-9 for a kill), what it
+said, and its seconds. Children are forked after the imports, which take longer than most commands; nothing has started
+a thread by then.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -29,17 +29,39 @@ from newkinds.stopping import Stopped, handle_signals
 Job = dict[str, Any]
 
 
+_program: subprocess.Popen[str] | None = None  # started by the first plan, ends with the tests
+
+
 def together(rounds: list[list[Job]], folder: Path, timeout: float = 580) -> list[list[Job]]:
     """Run the rounds, one after the other, in a program of their own, and return its answer."""
-    plan = folder / "plan.json"
-    plan.write_text(json.dumps(rounds))
-    # One thread: a child must be able to fork, and the runs are too small for two.
-    environment = {**os.environ, "NEWKINDS_CHECKPOINT_SECONDS": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    line = [sys.executable, __file__, str(plan)]
-    done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=timeout)
-    assert done.returncode == 0, done.stderr
-    answers: list[list[Job]] = json.loads(done.stdout)
+    program = _started_program()
+    assert program.stdin is not None
+    assert program.stdout is not None
+    placed = [[{"cwd": str(folder), **job} for job in jobs] for jobs in rounds]
+    program.stdin.write(json.dumps(placed) + "\n")
+    program.stdin.flush()
+    if not select.select([program.stdout], [], [], timeout)[0]:
+        program.kill()
+        raise AssertionError(f"no answer after {timeout} s")
+    answer = program.stdout.readline()
+    assert answer, f"it ended with {program.wait()}"
+    answers: list[list[Job]] = json.loads(answer)
     return answers
+
+
+def _started_program() -> subprocess.Popen[str]:
+    global _program
+    if _program is None or _program.poll() is not None:
+        # One thread: a child must be able to fork, and the runs are too small for two.
+        more = {"NEWKINDS_CHECKPOINT_SECONDS": "0", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        _program = subprocess.Popen(
+            [sys.executable, __file__],
+            env={**os.environ, **more},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    return _program
 
 
 def in_turn(jobs: list[Job], folder: Path, timeout: float = 580) -> list[Job]:
@@ -48,7 +70,7 @@ def in_turn(jobs: list[Job], folder: Path, timeout: float = 580) -> list[Job]:
 
 
 def main() -> None:
-    """Run the plan."""
+    """Run the plans that come."""
     import openTSNE  # noqa: F401  imported late by the report, and slow: once here instead of in every child
 
     import newkinds.api
@@ -59,8 +81,8 @@ def main() -> None:
     import newkinds.journal
     import newkinds.plotting  # noqa: F401
 
-    answers = [_round(jobs) for jobs in json.loads(Path(sys.argv[1]).read_text())]
-    print(json.dumps(answers))
+    for line in sys.stdin:
+        print(json.dumps([_round(jobs) for jobs in json.loads(line)]), flush=True)
 
 
 def _round(jobs: list[Job]) -> list[Job]:
@@ -82,6 +104,7 @@ def _round(jobs: list[Job]) -> list[Job]:
             if number not in answers and (ended := os.waitpid(child, os.WNOHANG))[0]:
                 said.seek(0)
                 words = said.read().decode("utf-8", "replace")
+                said.close()
                 code = os.waitstatus_to_exitcode(ended[1])
                 answers[number] = {"code": code, "said": words[-3000:], "seconds": time.monotonic() - began}
         time.sleep(0.002)
@@ -108,12 +131,13 @@ def _started(job: Job) -> tuple[int, Any]:
 def _run(job: Job, said: int) -> None:
     import newkinds.cli
 
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(said, 1)
     os.dup2(said, 2)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     os.environ.update(job.get("environ", {}))
-    os.chdir(job.get("cwd", "."))
+    os.chdir(job["cwd"])
     sys.argv = ["newkinds", *job["arguments"]]
     for name, most in job.get("limits", {}).items():
         resource.setrlimit(getattr(resource, name), (most, resource.RLIM_INFINITY))

@@ -16,7 +16,7 @@ SETTINGS = (
     "discover.warmup_epochs=1", "discover.epochs=3", "discover.snapshots=2", "count.max_kinds=5", "count.splits=2",
     "count.enough=4", "rehearse.rehearsals=1", "rehearse.choose=off",
 )  # fmt: skip
-LEFT = ("cost.json", "table.json", "table.csv", "compare.json")  # say how long it took
+LEFT = ("cost.json", "table.json", "table.csv", "compare.json", "journal.jsonl")  # say when, or how long it took
 SET = [part for setting in SETTINGS for part in ("--set", setting)]
 
 
@@ -27,6 +27,7 @@ class Commands:
         self.root, self.place = root / "base", root / "place"  # always the same: run.json says where it was
         self.root.mkdir()
         write_embeddings(self.root)
+        (self.root / "said.csv").write_text("path,kind\n00,odd one\n01,odd one\n40,none\n")
         self.seconds: dict[str, float] = {}  # that each takes when nobody kills it
         self._ends: dict[str, dict[str, bytes]] = {}
         line = ["run" if part == "new" else part for part in self.lines()["discover"]]
@@ -66,6 +67,7 @@ class Commands:
             "evaluate": ["evaluate", "run", "--truth", "folders", "--quiet"],
             "report": ["report", "run", "--quiet"],
             "figures": ["figures", "run", "--quiet"],
+            "journal": ["journal", "run", "--import", "said.csv", "--quiet"],
             "predict": ["predict", "run", "unsorted.npz", "--to", "new.csv", "--quiet"],
             "export": ["export", "run", "--to", "csv", "--out", "new.csv", "--quiet"],
         }
@@ -78,7 +80,5 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 
 def _has_times(name: str, folder: Path) -> bool:
-    if Path(name).name == "plan.json":
-        return True
     is_compared = (folder / "new" / "f").exists() or (folder / "new" / "compare.json").exists()
     return is_compared and Path(name).name in ("run.json", "index.html")

@@ -30,6 +30,14 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Commands:
     return Commands(tmp_path_factory.mktemp("commands"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def impatient() -> Iterator[None]:
+    """Let readers of a damaged file not wait a second for somebody to write it: here, nobody does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("newkinds.runs.folder._SETTLED", 0.01)
+        yield
+
+
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Tally:
     request.node.stash[_TALLY] = Tally()

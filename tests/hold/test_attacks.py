@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from newkinds import memory
 from newkinds.errors import DataError, NewkindsError, OutOfMemoryError, RunError, UsageError
 from newkinds.files import digest, sealed, unsealed
 from newkinds.images.decode import ImageError, decode
-from newkinds.images.scan import scan
+from newkinds.images.scan import read_file, scan
 from newkinds.networks import build_network
 from newkinds.networks.files import network_to_bytes, read_network
 from newkinds.parallel import jobs
@@ -585,3 +587,181 @@ def test_what_is_no_name_and_no_settings(odd: Any, run: Path, tmp_path: Path) ->
     ):
         with pytest.raises(NewkindsError):
             call()
+
+
+# Where tables and figures go
+
+TARGETS = "A table or figures go over nothing but older ones: no input, link, device, pipe, folder or file of a run"
+
+
+@pytest.mark.promise(TARGETS)
+@pytest.mark.parametrize("what", ["input", "link", "pipe", "folder", "picture", "run", "nowhere", "empty name"])
+def test_a_table_goes_over_nothing_else(what: str, run: Path, tmp_path: Path) -> None:
+    known, _ = write_embeddings(tmp_path)
+    old = nk.load(run)
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / "link").symlink_to("picture.png")
+    os.mkfifo(tmp_path / "pipe")
+    target = {"input": known, "picture": tmp_path / "picture.png", "folder": tmp_path, "run": run / "kinds.csv"}.get(
+        what, Path("" if what == "empty name" else tmp_path / what / "a.csv" if what == "nowhere" else tmp_path / what)
+    )
+    before = target.read_bytes() if target.is_file() else b""
+    with pytest.raises(NewkindsError) as caught:
+        old.to_csv(target)
+    assert caught.value.hint
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert not target.is_file() or target.read_bytes() == before
+
+
+@pytest.mark.promise(TARGETS)
+def test_a_table_goes_over_an_older_one(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kinds.csv"
+    file.touch()
+    for _ in range(2):
+        nk.load(run).to_csv(file)
+    assert file.read_bytes() == (run / "kinds.csv").read_bytes()
+
+
+@pytest.mark.promise(TARGETS)
+def test_figures_go_neither_among_pictures_nor_over_a_file(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="no folder"):
+        nk.figures(run, out=tmp_path / "file", progress=QUIET)
+
+
+# Pipes and devices
+
+PIPES = "A pipe or a device in the place of a file is refused at once: nothing waits for it, or reads for ever"
+Call = Callable[[Path, Path, Path], object]
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """End what waits."""
+
+    def end(number: int, frame: object) -> None:
+        raise TimeoutError("it waits")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, 30)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def piped(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+WHERE: dict[str, Call] = {
+    "weights": lambda known, heap, at: nk.discover(known, heap, out=at / "new", weights=piped(at / "w")),
+    "settings": lambda known, heap, at: nk.discover(known, heap, out=at / "new", settings=piped(at / "s.toml")),
+    "network": lambda known, heap, at: nk.discover(known, heap, out=at / "new", network=str(piped(at / "n.onnx"))),
+    "arrays": lambda known, heap, at: nk.discover(known, piped(at / "h.npz"), out=at / "new"),
+    "list": lambda known, heap, at: nk.discover(known, piped(at / "h.csv"), out=at / "new"),
+    "truth": lambda known, heap, at: nk.evaluate(at / "run", piped(at / "t.csv")),
+    "names": lambda known, heap, at: nk.export(at / "run", "csv", at / "e.csv", names=piped(at / "n.json")),
+    "table": lambda known, heap, at: nk.journal(at / "run", take=piped(at / "j.csv")),
+    "Label Studio": lambda known, heap, at: nk.journal(at / "run", take=piped(at / "j.json")),
+    "run.json": lambda known, heap, at: discover((known, heap), piped(at / "run" / "run.json").parent),
+    "settings.toml": lambda known, heap, at: nk.predict(piped(at / "run" / "settings.toml").parent, heap),
+    "model": lambda known, heap, at: nk.predict(piped(at / "run/model/weights.safetensors").parents[1], heap),
+    "journal": lambda known, heap, at: nk.journal(piped(at / "run" / "journal.jsonl").parent),
+    "lock": lambda known, heap, at: nk.report(piped(at / "run" / ".lock").parent),
+    "compare.json": lambda known, heap, at: nk.compare(known, heap, out=piped(at / "c" / "compare.json").parent),
+}
+
+
+@pytest.mark.promise(PIPES)
+@pytest.mark.parametrize("what", WHERE)
+def test_pipes_are_refused(what: str, run: Path, tmp_path: Path) -> None:
+    known, heap = write_embeddings(tmp_path)
+    shutil.copytree(run, tmp_path / "run")
+    with at_once(), pytest.raises(NewkindsError) as caught:
+        WHERE[what](known, heap, tmp_path)
+    assert caught.value.hint
+
+
+@pytest.mark.promise(PIPES)
+def test_pipes_among_pictures_are_left_out(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    piped(tmp_path / "b.png")
+    (tmp_path / "c.png").symlink_to("/dev/zero")
+    with at_once():
+        found = scan(tmp_path)
+    assert [one.name for one in found.found] == ["a.png"]
+    for name in ("b.png", "c.png"):
+        with at_once(), pytest.raises(ImageError, match="a pipe or a device"):
+            read_file(tmp_path / name)
+
+
+# Options that mean nothing
+
+OPTIONS = "An option that means nothing where it is given is refused, and not left out without a word"
+
+
+@pytest.mark.promise(OPTIONS)
+@pytest.mark.parametrize("options", [{"images": "unsorted.npz"}, {"network": "vgg6-4-2-slim"}, {"link": True}])
+def test_options_of_an_export_that_has_no_use_for_them(options: dict[str, Any], run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="n export to 'csv'"):
+        nk.export(run, "csv", tmp_path / "a.csv", **options)
+
+
+@pytest.mark.promise(OPTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variant": "te", "method": "kmeans"},
+        {"estimator": "paper", "kinds": 3},
+        {"choose": "auto", "rehearsals": 0},
+    ],
+)
+def test_options_of_a_discovery_that_have_no_say(options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--variant|--estimator|--choose"):
+        nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.promise(OPTIONS)
+@pytest.mark.parametrize("options", [{"times": 3}, {"confirm": True}])
+def test_options_of_a_journal_that_have_no_say(options: dict[str, Any], run: Path) -> None:
+    with pytest.raises(UsageError):
+        nk.journal(run, **options)
+
+
+@pytest.mark.promise(ARGUMENTS)
+def test_more_is_undone_than_was_said(run: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    nk.journal(path, say={"do": "name", "kind": "new:0", "name": "star"})
+    with at_once(), pytest.raises(NewkindsError, match="nothing to undo"):
+        nk.journal(path, undo=True, times=10**9)
+    assert len(nk.journal(path).lines) == 1
+
+
+@pytest.mark.promise(TAMPERED)
+@pytest.mark.parametrize("name", ["references", "kinds", "centre", "scale", "coefficients", "levels"])
+@pytest.mark.parametrize("how", ["cut", "missing", "nan", "a matrix more"])
+def test_what_a_model_keeps_of_its_kinds(name: str, how: str, run: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    file = path / "model/weights.safetensors"
+    tensors, about = from_bytes(file.read_bytes(), "here")
+    key = f"extra.unlike.{name}"
+    old = tensors.pop(key)
+    if how != "missing":
+        wrong = {"cut": old[:-1], "nan": old.float() * torch.nan, "a matrix more": old[None]}[how]
+        tensors[key] = wrong.contiguous()
+    if (name, how) in (("references", "cut"), ("references", "missing")):
+        tensors["extra.unlike.references"] = old[:0]
+    data = to_bytes(tensors, about)
+    told = unsealed((path / "run.json").read_bytes())
+    told["outputs"]["model/weights.safetensors"] = digest(data)
+    file.write_bytes(data)
+    (path / "run.json").write_bytes(sealed(told))
+    with pytest.raises((DataError, RunError)):
+        nk.predict(path, np.ones((2, 8), np.float32), progress=QUIET)

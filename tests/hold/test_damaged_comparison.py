@@ -40,6 +40,13 @@ def made(sets: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> P
     return compare(sets, tmp_path_factory.mktemp("compared") / "run").path
 
 
+@pytest.fixture(scope="module")
+def other(sets: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a comparison like it, with other settings."""
+    settings = {**FAST, "discover": {"warmup_epochs": 1, "epochs": 1}}
+    return compare(sets, tmp_path_factory.mktemp("other") / "run", settings=settings).path
+
+
 @pytest.fixture
 def copy(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "run"))
@@ -113,9 +120,17 @@ def test_nothing_is_written_through_links(sets: tuple[Path, Path], copy: Path, t
 # Damage
 
 
-def check(copy: Path, sets: tuple[Path, Path], made: Path, name: str, way: str, dice: random.Random) -> str:
+def check(
+    copy: Path,
+    sets: tuple[Path, Path],
+    made: Path,
+    name: str,
+    way: str,
+    dice: random.Random,
+    other: Path | None = None,
+) -> str:
     """Damage one file of a comparison and make it again; the table is the same, or it is refused."""
-    harm(copy, name, way, made / "kmeans-0" / ".." / "..", dice)
+    harm(copy, name, way, other or made, dice)
     found = outcome(lambda: compare(sets, copy))
     if found is NewkindsError:
         return "refused"
@@ -139,13 +154,21 @@ def test_what_belongs_to_the_comparison(name: str, way: str, copy: Path, sets: t
     assert check(copy, sets, made, name, way, random.Random(0)) == "repaired"
 
 
-def drawn(number: int, seed: int, sets: tuple[Path, Path], made: Path, folder: Path, tally: Tally) -> None:
-    dice = random.Random(seed)
+def drawn(
+    number: int,
+    seed: int,
+    sets: tuple[Path, Path],
+    made: Path,
+    folder: Path,
+    tally: Tally,
+    other: Path | None = None,
+) -> None:
+    """Damage so many files, and count what was repaired and refused. other: a comparison, for files to be swapped."""
+    dice, ways = random.Random(seed), [way for way in WAYS if way != "swapped" or other is not None]
     files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file() and path.name != ".lock")
     for one in range(number):
         copy = Path(shutil.copytree(made, folder / str(one) / "run"))
-        name, way = dice.choice(files), dice.choice([way for way in WAYS if way != "swapped"])
-        tally.add(check(copy, sets, made, name, way, dice))
+        tally.add(check(copy, sets, made, dice.choice(files), dice.choice(ways), dice, other))
         shutil.rmtree(copy.parent)
 
 
@@ -158,6 +181,8 @@ def test_a_few_random_damages(sets: tuple[Path, Path], made: Path, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.promise(PROMISE)
 @pytest.mark.parametrize("seed", range(1, DRAWS + 1))
-def test_many_random_damages(seed: int, sets: tuple[Path, Path], made: Path, tmp_path: Path, tally: Tally) -> None:
-    drawn(MANY, seed, sets, made, tmp_path, tally)
+def test_many_random_damages(
+    seed: int, sets: tuple[Path, Path], made: Path, other: Path, tmp_path: Path, tally: Tally
+) -> None:
+    drawn(MANY, seed, sets, made, tmp_path, tally, other)
     assert tally.outcomes["repaired"] >= MANY * 3 // 4

@@ -47,7 +47,6 @@ def killed_and_typed_again(
         shutil.rmtree(place)
 
 
-@pytest.mark.slow  # once, beside other tests, predict ended with other bytes: not understood yet
 @pytest.mark.promise(PROMISE)
 def test_a_few_kills(commands: Commands, tmp_path: Path, tally: Tally) -> None:
     killed_and_typed_again(commands, ("predict",), FEW, 0, tmp_path, tally)

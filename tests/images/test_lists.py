@@ -27,7 +27,11 @@ from newkinds.images.lists import list_from_paths
 from pictures import KNOWN, UNSORTED, write_embeddings, write_pictures
 
 NAMES = ("caps/0.png", "caps/1.png", "caps/2.png", "mugs/0.png", "mugs/1.png", "mugs/2.png")
-QUICK: dict[str, Any] = {"pretrain": {"epochs": 2}, "discover": {"warmup_epochs": 1, "epochs": 1}}
+QUICK: dict[str, Any] = {
+    "pretrain": {"epochs": 2},
+    "rehearse": {"rehearsals": 1},
+    "discover": {"warmup_epochs": 1, "epochs": 1},
+}
 
 
 @pytest.fixture

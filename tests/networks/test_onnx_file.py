@@ -27,7 +27,13 @@ from newkinds.progress import Progress
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 WEIGHT = np.random.default_rng(0).normal(size=(6, 3, 3, 3)).astype(np.float32)
-QUICK = {"discover.epochs": 2, "discover.warmup_epochs": 1, "images.largest": 8, "network_size": 12}
+QUICK = {
+    "rehearse.rehearsals": 1,
+    "discover.epochs": 2,
+    "discover.warmup_epochs": 1,
+    "images.largest": 8,
+    "network_size": 12,
+}
 
 
 def write(

@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 # In float64, because in float32 the last bits differ with the order of sums, and training makes much of little.
-LINE = ["discover", "digits:known", "digits:unsorted", "--kinds", "5", "--truth", "folders", "--quiet"]
+LINE = [
+    "discover",
+    "digits:known",
+    "digits:unsorted",
+    "--kinds",
+    "5",
+    "--truth",
+    "folders",
+    "--rehearsals",
+    "1",
+    "--quiet",
+]
 for setting in ("precision=float64", "pretrain.epochs=2", "discover.warmup_epochs=2", "discover.epochs=4"):
     LINE += ["--set", setting]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "newkinds"]

@@ -43,7 +43,7 @@ def build():
     return network
 '''
 NAME = "shopnet:build"
-QUICK = {"discover.epochs": 2, "discover.warmup_epochs": 1, "images.largest": 8}
+QUICK = {"rehearse.rehearsals": 1, "discover.epochs": 2, "discover.warmup_epochs": 1, "images.largest": 8}
 
 
 @pytest.fixture

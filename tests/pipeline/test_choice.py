@@ -27,6 +27,7 @@ QUICK = {
     "network_size": 32,
     "count.max_kinds": 3,
     "count.restarts": 1,
+    "rehearse.rehearsals": 1,
     "discover.epochs": 1,
     "discover.warmup_epochs": 1,
 }

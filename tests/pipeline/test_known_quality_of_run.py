@@ -24,6 +24,7 @@ from pictures import photograph
 
 QUICK: dict[str, Any] = {
     "pretrain": {"epochs": 2},
+    "rehearse": {"rehearsals": 1},
     "discover": {"warmup_epochs": 1, "epochs": 1},
     "transfer": {"steps": (10,)},
 }

@@ -108,13 +108,44 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(tmp_path: Path) -> None:
     assert {file: (tmp_path / "run" / file).read_bytes() for file in before} == before
 
 
-def test_two_known_kinds_that_are_the_same_do_no_harm(tmp_path: Path) -> None:
+class Listening(Progress):
+    """Remembers what is said and warned of."""
+
+    def __init__(self) -> None:
+        super().__init__("silent")
+        self.heard: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.heard.append(text)
+
+    def warn(self, text: str) -> None:
+        self.heard.append(f"warning: {text}")
+
+
+def test_two_known_kinds_that_are_the_same_are_named(tmp_path: Path) -> None:
     rows, labels = known()
     twin = labels == "kind 05"
     rows, labels = np.concatenate([rows, rows[twin] + 0.01]), np.concatenate([labels, np.repeat("kind 99", twin.sum())])
-    options = {"kinds": NEW, "rehearsals": 0, "heap": "mixed", "progress": Progress("silent")}
+    progress = Listening()
+    options = {"kinds": NEW, "rehearsals": 0, "heap": "mixed", "progress": progress}
     found = nk.discover((rows, labels), heap(12, 30)[0], out=tmp_path / "run", **options)  # type: ignore[arg-type]
     assert len(found.columns) == NEW + KNOWN + 1
+    assert any(
+        said.startswith("warning: Known kinds look the same: 'kind 05' and 'kind 99'.") for said in progress.heard
+    )
+    page = (tmp_path / "run" / names.PAGE).read_text(encoding="utf-8")
+    assert "Known kinds look the same: &#39;kind 05&#39; and &#39;kind 99&#39;." in page
+
+
+def test_a_known_kind_with_one_picture(tmp_path: Path) -> None:
+    rows, labels = known()
+    kept = np.r_[np.flatnonzero(labels != "kind 03"), np.flatnonzero(labels == "kind 03")[:1]]
+    pictures, truth = heap(12, 30)
+    options = {"kinds": NEW, "rehearsals": 2, "heap": "mixed", "progress": Progress("silent")}
+    found = nk.discover((rows[kept], labels[kept]), pictures, out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    single = found.kinds[truth == "kind 03"]
+    assert (single == "known:kind 03").mean() > 0.5
+    assert share_named(found, truth) > 0.8
 
 
 def test_a_method_on_pixels_cannot_tell_known_kinds(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pictures import write_embeddings
 
 EPOCHS = 5
 SMALL: dict[str, Any] = {
+    "rehearse": {"rehearsals": 1},
     "kinds": 3,
     "pretrain": {"epochs": 1},
     "similarity": {"epochs": EPOCHS, "milestones": [3]},

@@ -18,7 +18,7 @@ from newkinds.runs import RunFolder
 from newkinds.runs.results import read_assignment, read_scores
 from pictures import write_embeddings
 
-SETTINGS = {"kinds": 3, "discover": {"warmup_epochs": 1, "epochs": 2}}
+SETTINGS = {"kinds": 3, "rehearse": {"rehearsals": 1}, "discover": {"warmup_epochs": 1, "epochs": 2}}
 SCORES = ("acc", "nmi_geometric", "nmi_arithmetic", "ari")
 
 

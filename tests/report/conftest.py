@@ -219,6 +219,7 @@ def real_run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     changes = {
         "pretrain": {"epochs": 3},
+        "rehearse": {"rehearsals": 1},
         "discover": {"warmup_epochs": 2, "epochs": 6, "snapshots": 3, "settled": 0},
         "network": "vgg6-4-2-slim",
     }

@@ -35,7 +35,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     root = tmp_path_factory.mktemp("figures")
     write_pictures(root / "known", ("disc", "ring", "cross", "bar"))
     write_pictures(root / "new", ("square", "stripes", "dots"), seed=1)
-    settings = {"discover": {"warmup_epochs": 1, "epochs": 3, "snapshots": 3}, "pretrain": {"epochs": 2}}
+    settings = {
+        "rehearse": {"rehearsals": 1},
+        "discover": {"warmup_epochs": 1, "epochs": 3, "snapshots": 3},
+        "pretrain": {"epochs": 2},
+    }
     folder = root / "run"
     nk.discover(root / "known", root / "new", out=folder, kinds=3, truth="folders", settings=settings, page=False)
     return RunFolder.open(folder)
@@ -104,7 +108,7 @@ def test_without_truth_colours_are_the_kinds(what: Shown) -> None:
 
 def test_what_a_run_has_nothing_for_is_left_out_or_an_error(tmp_path: Path) -> None:
     sources = write_embeddings(tmp_path)
-    settings = {"discover": {"warmup_epochs": 1, "epochs": 1, "snapshots": 0}}
+    settings = {"rehearse": {"rehearsals": 1}, "discover": {"warmup_epochs": 1, "epochs": 1, "snapshots": 0}}
     nk.discover(*sources, out=tmp_path / "run", kinds=3, settings=settings, page=False)
     run = RunFolder.open(tmp_path / "run")
     with pytest.raises(DataError, match="nothing to draw"):

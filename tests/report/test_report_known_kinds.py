@@ -61,7 +61,7 @@ def test_of_a_run(real_run: Path) -> None:
 
 def test_a_method_without_a_model_leaves_it_out(tmp_path: Path) -> None:
     known, unsorted = write_embeddings(tmp_path)
-    nk.discover(known, unsorted, out=tmp_path / "run", kinds=3, settings={"method": "lsc"})
+    nk.discover(known, unsorted, out=tmp_path / "run", kinds=3, rehearsals=1, settings={"method": "lsc"})
     page = (tmp_path / "run" / "report" / "index.html").read_text(encoding="utf-8")
     assert "Nearest known kind" not in page
     assert 'id="map-epoch"' not in page

@@ -114,7 +114,12 @@ def test_photographs(open_page: Any, tmp_path: Path, screenshots: Path, shut_out
         out=tmp_path / "run",
         kinds=6,
         truth="folders",
-        settings={"network": "vgg6-5-1-slim", "pretrain": {"epochs": 10}, "discover": {"epochs": 10}},
+        settings={
+            "network": "vgg6-5-1-slim",
+            "pretrain": {"epochs": 10},
+            "rehearse": {"rehearsals": 1},
+            "discover": {"epochs": 10},
+        },
     )
     page = found.path / "report" / "index.html"
     screen = tour(open_page, page, tmp_path, screenshots, "photographs")
@@ -134,7 +139,12 @@ def test_a_hundred_thousand_pictures(
 @pytest.fixture(scope="session")
 def compared(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of a comparison of methods."""
-    settings = {"network": "vgg6-4-2-slim", "pretrain": {"epochs": 1}, "discover": {"warmup_epochs": 1, "epochs": 1}}
+    settings = {
+        "network": "vgg6-4-2-slim",
+        "pretrain": {"epochs": 1},
+        "rehearse": {"rehearsals": 1},
+        "discover": {"warmup_epochs": 1, "epochs": 1},
+    }
     made = nk.compare(
         photos / "known",
         photos / "unsorted",

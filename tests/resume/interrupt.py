@@ -1,4 +1,4 @@
-"""Run `newkinds discover` in children of one process and kill them: a helper of test_resume.py, run as a program.
+"""Run newkinds in children of one process and kill them: a helper of test_resume.py, run as a program.
 
     python interrupt.py PLAN.json
 

@@ -16,7 +16,11 @@ from newkinds.errors import NewkindsError, UsageError
 from newkinds.runs import RunFolder
 
 QUIET = nk.Progress("silent")
-QUICK: dict[str, Any] = {"network": "pixels", "discover": {"warmup_epochs": 1, "epochs": 1}}
+QUICK: dict[str, Any] = {
+    "network": "pixels",
+    "rehearse": {"rehearsals": 1},
+    "discover": {"warmup_epochs": 1, "epochs": 1},
+}
 OPTIONS: dict[str, Any] = {"kinds": 3, "settings": QUICK, "page": False, "cache": False, "progress": QUIET}
 
 

@@ -24,7 +24,7 @@ QUIET = nk.Progress("silent")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Path, Path]]:
     root = tmp_path_factory.mktemp("made")
     sets = write_embeddings(root)
-    settings = {"discover": {"warmup_epochs": 1, "epochs": 1}}
+    settings = {"rehearse": {"rehearsals": 1}, "discover": {"warmup_epochs": 1, "epochs": 1}}
     nk.discover(*sets, out=root / "run", kinds=3, settings=settings, page=False, cache=False, progress=QUIET)
     return root / "run", sets
 

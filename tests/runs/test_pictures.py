@@ -15,7 +15,11 @@ from newkinds.errors import RunError
 from newkinds.images.decode import encode
 
 QUIET = nk.Progress("silent")
-QUICK: dict[str, Any] = {"network": "pixels", "discover": {"warmup_epochs": 1, "epochs": 1}}
+QUICK: dict[str, Any] = {
+    "network": "pixels",
+    "rehearse": {"rehearsals": 1},
+    "discover": {"warmup_epochs": 1, "epochs": 1},
+}
 
 
 @pytest.fixture(scope="module")

@@ -46,10 +46,17 @@ def _run() -> int:
     except Stopped as stopped:
         return _say(STOPPED, line(), 128 + stopped.number)
     except OSError as error:
-        return _say(f"Error: {error}", f"Mend that and type the same line again: {line()}", 1)
+        return _say(f"Error: {_told(error)}", f"Mend that and type the same line again: {line()}", 1)
     except Exception as error:
         return _say(*report_unexpected(error))
     return 0
+
+
+def _told(error: OSError) -> str:
+    """Return an error of the system in words, with the file that it is about."""
+    if error.strerror is None or error.filename is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}."
 
 
 def _say(message: str, hint: str, code: int) -> int:

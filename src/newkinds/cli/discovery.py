@@ -113,6 +113,9 @@ def discover(
         known,
         unsorted,
         out=folder,
+        variant=variant,
+        estimator=estimator,
+        choose=choose,
         truth=truth,
         weights=weights,
         data=data,
@@ -122,6 +125,64 @@ def discover(
         cache=cache,
         anyway=anyway,
         again=again,
+        progress=progress_for(quiet),
+    )
+    show_discovery(found)
+
+
+@app.command()
+def grow(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder to go on from, which is left as it is.")],
+    heap: Annotated[str, typer.Argument(metavar="HEAP", help="The new pictures, as UNSORTED of `newkinds discover`.")],
+    folder: Out,
+    kinds: Annotated[
+        str | None, typer.Option(help="How many kinds of which nobody has spoken there are, or auto; default: auto.")
+    ] = None,
+    rehearsals: Rehearsals = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Sort the grown run anew by what people said about it since.")
+    ] = False,
+    truth: Truth = None,
+    images: Annotated[
+        str | None,
+        typer.Option("--images", "--pictures", help="The unsorted pictures of RUN, where they have moved."),
+    ] = None,
+    known: Annotated[
+        str | None, typer.Option("--known", help="The known pictures of RUN, where they have moved.")
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option("--network", help="The run's network, if it is a module:function: files alone run no code."),
+    ] = None,
+    data: Data = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    device: Device = None,
+    offline: Offline = False,
+    cache: UseCache = True,
+    quiet: Quiet = False,
+) -> None:
+    """Go on from a run with next week's pictures: accepted kinds are known now, and numbers and names stay.
+
+    Example: newkinds grow runs/week-1 photos/week-2 --out runs/week-2
+    """
+    options = {"kinds": kinds_from(kinds), "rehearse.rehearsals": rehearsals}
+    found = nk.grow(
+        run,
+        heap,
+        out=folder,
+        anyway=anyway,
+        again=again,
+        truth=truth,
+        pictures=images,
+        known=known,
+        network=network,
+        data=data,
+        settings=settings_from(settings, set_, options),
+        device=device,
+        offline=offline,
+        cache=cache,
         progress=progress_for(quiet),
     )
     show_discovery(found)
@@ -169,6 +230,7 @@ def count(
     unsorted: Unsorted,
     folder: Out,
     estimator: Estimator = None,
+    heap: Heap = None,
     network: Network = None,
     seed: Seed = None,
     weights: Weights = None,
@@ -186,7 +248,7 @@ def count(
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
-    options = {"count.estimator": estimator, "network": network, "seed": seed, "profile": profile}
+    options = {"count.estimator": estimator, "heap": heap, "network": network, "seed": seed, "profile": profile}
     found = nk.count(
         known,
         unsorted,
@@ -272,6 +334,10 @@ def predict(
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
+    if to is not None:
+        from newkinds.runs.claim import check_table
+
+        check_table(to)  # before minutes of predicting
     found = nk.predict(
         run, images, among=among, none=none, network=network, data=data, device=device, progress=progress_for(quiet)
     )

@@ -41,6 +41,7 @@ def compare(
     out: str | Path,
     methods: Sequence[str] | None = None,
     kinds: int | str | None = None,
+    heap: str | None = None,
     seeds: int = 3,
     truth: str | Path | None = None,
     weights: str | PathLike[str] | None = None,
@@ -63,14 +64,16 @@ def compare(
         seeds: how many, from 0; f and the auxiliary networks are trained with the settings' seed.
         jobs: how many runs at once.
         backend: the joblib backend that runs them: "loky", "threading", "dask" or "ray".
-        known, unsorted, kinds, truth, weights, data, profile, settings, device, offline, progress: as in `discover`.
+        known, unsorted, kinds, heap, truth, weights, data, profile, settings, device, offline, progress: as in
+            `discover`.
     """
     methods = COMPARED if methods is None else methods
     _check(methods, seeds, jobs, backend)
     check_places(known, unsorted)
     check_out(as_path(out), known, unsorted)
     folder, progress = as_path(out), automatic(progress)
-    chosen = combine(settings, {"kinds": kinds, "profile": profile})
+    chosen = combine(settings, {"kinds": kinds, "heap": heap, "profile": profile})
+    _check_heap(methods, chosen)
     if not chosen.said("rehearse.rehearsals"):
         chosen = chosen.with_changes({"rehearse.rehearsals": 0})  # the methods are compared with one another
     asked = {"methods": list(methods), "seeds": seeds, "settings": chosen.model_dump(mode="json")}
@@ -216,6 +219,16 @@ def _run(
             **given.computing,
         )
     return progress.texts
+
+
+def _check_heap(methods: Sequence[str], settings: CoreSettings) -> None:
+    """Raise an error, before any method is run, if one of them cannot sort a mixed heap and that was asked for."""
+    blind = [name for name in methods if settings.heap == "mixed" and not METHODS[name].takes_features(settings)]
+    if blind:
+        raise UsageError(
+            f"{', '.join(blind)} on pixels cannot tell known kinds in the heap.",
+            hint="Leave it out of --methods, or leave --heap mixed out.",
+        )
 
 
 def _check(methods: Sequence[str], seeds: int, jobs: int, backend: str) -> None:

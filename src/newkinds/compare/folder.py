@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.errors import RunError
-from newkinds.files import sealed, unsealed, write_atomic
+from newkinds.files import read_plain, sealed, unsealed, write_atomic
 from newkinds.memory import PeakMemory
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
@@ -60,7 +60,7 @@ def claimed(folder: Path, asked: dict[str, Any], parts: Sequence[str], progress:
 def _read_asked(file: Path) -> dict[str, Any] | None:
     """Return what compare.json says, None if it is not there or damaged."""
     try:
-        found = unsealed(file.read_bytes())
+        found = unsealed(read_plain(file))
     except (OSError, ValueError):
         return None
     return found if isinstance(found.get("settings"), dict) else None

@@ -19,6 +19,7 @@ from newkinds.corrections.actions import FRESH, Batch, Confirm, Move, Name, Sing
 from newkinds.corrections.names_file import read_names_file
 from newkinds.corrections.state import State
 from newkinds.errors import DataError
+from newkinds.files import read_plain
 from newkinds.images.tables import read_table
 
 MOST_BYTES = 1 << 28  # of a file of Label Studio's
@@ -176,9 +177,7 @@ def _from_table(path: Path) -> Iterator[tuple[str, str]]:
 
 def _from_label_studio(path: Path, state: State) -> Iterator[tuple[str, str]]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it has {path.stat().st_size:,} bytes, {MOST_BYTES:,} are allowed")
-        tasks = json.loads(path.read_bytes().decode("utf-8-sig"))
+        tasks = json.loads(read_plain(path, MOST_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.", hint="Look whether it is there.") from error
     except (ValueError, RecursionError) as error:

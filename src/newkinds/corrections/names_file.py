@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.errors import DataError
+from newkinds.files import read_plain
 
 MOST_BYTES = 10_000_000
 
@@ -26,7 +27,7 @@ class NamesFile:
 def is_names_file(path: Path) -> bool:
     """Return whether a file is one of names, by its content; what cannot be read is none."""
     try:
-        content = json.loads(path.read_bytes()) if path.stat().st_size <= MOST_BYTES else None
+        content = json.loads(read_plain(path, MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.get("newkinds") == "names"
@@ -50,11 +51,9 @@ def _read(path: Path) -> Any:
         what = "is not a file" if path.exists() else "does not exist"
         raise DataError(f"The names file {path} {what}.", hint="Give the file that the run's page saved.")
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it has {path.stat().st_size:,} bytes, {MOST_BYTES:,} are allowed")
-        return json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=_no_repeats)
+        return json.loads(read_plain(path, MOST_BYTES).decode("utf-8-sig"), object_pairs_hook=_no_repeats)
     except OSError as error:
-        hint = "Look at its permissions."
+        hint = "Give the file that the run's page saved."
         raise DataError(f"The names file {path} cannot be read: {error.strerror}.", hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a names file: {error}.", hint=_EXPECTED) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from newkinds.cells import safe_cell
 from newkinds.errors import DataError, UsageError
 from newkinds.files import as_path
 from newkinds.images import ImageSet
-from newkinds.images.tables import read_table
+from newkinds.images.tables import Row, read_table
 from newkinds.progress import QUIET, Progress
 
 UNKNOWN = ""  # of a picture without a label
@@ -49,8 +50,7 @@ def _from_table(path: Path, images: ImageSet, progress: Progress) -> tuple[str, 
         raise UsageError(
             f"The truth {str(path)!r} cannot be read: {why}.", hint="Give 'folders' or a CSV file to --truth."
         )
-    rows = read_table(path, labelled=True)
-    kinds = {row.path: UNKNOWN if row.label is None else str(row.label) for row in rows}
+    kinds = _said_once(path, read_table(path, labelled=True))
     # A path as it stands in kinds.csv may begin with an apostrophe that is not its own.
     truth = tuple(kinds.get(name, kinds.get(safe_cell(name), UNKNOWN)) for name in images.names)
     pictures = {*images.names, *map(safe_cell, images.names)}
@@ -72,3 +72,16 @@ def _from_table(path: Path, images: ImageSet, progress: Progress) -> tuple[str, 
             f"{len(kinds)}, such as {others[0]!r}."
         )
     return truth
+
+
+def _said_once(path: Path, rows: Sequence[Row]) -> dict[str, str]:
+    """Return the kind of each path, "" where it has none; a path may stand there again, but not with another kind."""
+    kinds: dict[str, str] = {}
+    for row in rows:
+        kind = UNKNOWN if row.label is None else str(row.label)
+        if kinds.setdefault(row.path, kind) != kind:
+            raise DataError(
+                f"{path} says of {row.path!r} both {kinds[row.path]!r} and, in row {row.number}, {kind!r}.",
+                hint="Leave one of the two out.",
+            )
+    return kinds

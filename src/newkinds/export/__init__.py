@@ -67,6 +67,10 @@ def export(
         raise unknown_name("format", to, FORMATS)
     if link and to not in WITH_PICTURES:
         raise UsageError(f"There is nothing to link in an export to {to!r}.", hint="Leave --link out.")
+    if images is not None and (to in TABLES or to == "onnx"):
+        raise UsageError(f"An export to {to!r} looks at no pictures.", hint="Leave --images out.")
+    if network is not None and to != "onnx":
+        raise UsageError(f"An export to {to!r} needs no network.", hint="Leave --network out.")
     run, out, progress = as_path(run), as_path(out), automatic(progress)
     check_free(out, folder=to in _FOLDERS)
     with RunFolder.open(run, writing=is_remembered(images) and os.access(run, os.W_OK)) as folder:

@@ -2,8 +2,8 @@
 
 The input `images` is float32 (N, C, H, W) in [0, 1], for any N, with the C, H and W of the run; after embeddings it is
 (N, d). The output `p` is p(k|i), float32 (N, K), as `predict` gives it among the kinds that the model tells apart: the
-new ones, and the known ones if the heap held them. The normalisation of the pixels is included. The metadata has
-everything else.
+new ones, and the known ones if the heap held them; and, where the run tells pictures that are of no kind, none of
+these, as the last column. The normalisation of the pixels is included. The metadata has everything else.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from newkinds.assignment import sort_of
+from newkinds.assignment import NONE, sort_of
 from newkinds.corrections.corrected import current_column
 from newkinds.corrections.imports import kind_title
 from newkinds.errors import DataError, NumericsError, UsageError
 from newkinds.export.formats import Sorted
+from newkinds.export.none_of_these import NoneOfThese
 from newkinds.methods.registry import HEADS
 from newkinds.networks import Model
 from newkinds.networks.files import model_from_bytes
@@ -34,6 +35,7 @@ from newkinds.rehearsal.calibration import of_other_pictures
 from newkinds.runs import RunFolder, names
 from newkinds.runs.following import Answer
 from newkinds.runs.results import method_of
+from newkinds.unlike import Unlike
 from newkinds.version import __version__
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -45,20 +47,29 @@ class Probabilities(nn.Module):
     """Pictures float32 (N, C, H, W) in [0, 1] to p(k|i), float32 (N, K).
 
     into: which kind each of the model's is by now, float32 (K, K'), a 1 in each row; None where nothing was merged.
+    none: what adds the column of pictures that are of no kind, if any.
     """
 
-    def __init__(self, model: Model, calibration: Tensor | None = None, into: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        calibration: Tensor | None = None,
+        into: Tensor | None = None,
+        none: NoneOfThese | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.calibration = calibration
         self.into = into
+        self.none = none
 
     def forward(self, images: Tensor) -> Tensor:
         """Return p(k|i)."""
-        log_p: Tensor = self.model(images)
-        p = log_p.exp()
+        features, _, log_p = self.model.outputs(images)
+        p: Tensor = log_p.exp()
         p = p if self.calibration is None else of_other_pictures(p, self.calibration)
-        return p if self.into is None else p @ self.into
+        p = p if self.into is None else p @ self.into
+        return p if self.none is None else self.none(features, p)
 
 
 def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None, progress: Progress) -> bytes:
@@ -82,7 +93,11 @@ def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None
             hint="Run `newkinds discover` again with another --out.",
         )
     called, into = _as_now(head, answer, what, progress)
-    module = Probabilities(model.float(), extra.get("calibration"), into).eval()
+    with run.understood(names.MODEL):
+        unlike = Unlike.from_tensors(extra, model.network.feature_dim) if run.settings.none else None
+    none = None if unlike is None or NONE in called else NoneOfThese(unlike, run.settings.none)
+    called = called if none is None else (*called, NONE)
+    module = Probabilities(model.float(), extra.get("calibration"), into, none).eval()
     with progress.step("Writing the network", 2) as step:
         proto = _converted(module, _pictures(model, 2))
         _without_traces(proto.graph)

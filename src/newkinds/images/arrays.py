@@ -176,6 +176,8 @@ def _read(path: Path, origin: _Origin, wanted: Sequence[str] = _NAMES) -> dict[s
     """Read the arrays that are wanted; others are left empty, and their names are for error messages."""
     if not path.exists():
         raise DataError(f"{path} does not exist.", hint=GIVE)
+    if not path.is_file():
+        raise DataError(f"{path} is no file, but a pipe or a device.", hint=GIVE)
     try:
         if not zipfile.is_zipfile(path):
             raise origin.error("is not an .npz file.")

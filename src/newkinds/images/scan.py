@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from newkinds.errors import DataError, UsageError
-from newkinds.files import as_path
+from newkinds.files import as_path, read_plain
 from newkinds.images.decode import MAX_PIXELS, ImageError, decode, probe
 from newkinds.images.formats import by_ending
 from newkinds.images.imageset import Skipped, printable
@@ -153,14 +153,10 @@ def _listing_of(source: str | Path | Listing) -> Listing | None:
 def read_file(path: Path) -> bytes:
     """Return the content of a file; raise ImageError with the reason if that fails."""
     try:
-        with open(path, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            data = stream.read(min(size, MAX_BYTES) + 1)  # as much as it has: a read of 1 GiB asks for the memory first
+        return read_plain(path, MAX_BYTES)
     except OSError as error:
-        raise ImageError(f"cannot be read ({error.strerror})") from error
-    if len(data) > MAX_BYTES:
-        raise ImageError(f"larger than {MAX_BYTES:,} bytes")
-    return data
+        large = f"larger than {MAX_BYTES:,} bytes"
+        raise ImageError(large if error.errno == errno.EFBIG else f"cannot be read ({error.strerror})") from error
 
 
 @contextmanager

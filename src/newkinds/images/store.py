@@ -163,8 +163,11 @@ def load(
     return _load(scan, shape, sorted_into_folders, options)
 
 
-def check_known(images: ImageSet) -> None:
-    """Raise a DataError unless there are two classes or more, each of two pictures or more."""
+def check_known(images: ImageSet, fewest: int = 2) -> str | None:
+    """Raise a DataError unless there are two classes or more, each of `fewest` pictures or more.
+
+    Returns a warning where some have a single one, which is enough where no network is trained on them.
+    """
     if images.labels is None:
         raise DataError(
             f"{images.source} does not say of which kind its pictures are.",
@@ -182,13 +185,25 @@ def check_known(images: ImageSet) -> None:
             f"{images.source} has {len(present)} class(es){only}, at least 2 are needed.",
             hint=f"Sort the known pictures into one folder a kind, {images.source}/KIND/PICTURE, or label them.",
         )
-    small = [f"{images.classes[index]} ({counts[index]})" for index in np.flatnonzero(counts < 2)]
+    small = [f"{images.classes[index]} ({counts[index]})" for index in np.flatnonzero(counts < fewest)]
     if small:
-        more = f" and {len(small) - 10} more" if len(small) > 10 else ""
         raise DataError(
-            f"Every class of {images.source} needs at least 2 pictures. Too small: {', '.join(small[:10])}{more}.",
+            f"Every class of {images.source} needs at least {fewest} picture{'s' if fewest > 1 else ''}. Too small: "
+            f"{_some_of(small)}.",
             hint="Add pictures to them, or take them out of the known ones.",
         )
+    single = [images.classes[index] for index in np.flatnonzero(counts == 1)]
+    if not single:
+        return None
+    return (
+        f"A single picture is known of {_some_of(single)}: what varies within such a kind cannot be learnt, so its "
+        "pictures in the heap may be taken for new ones. Two or more would help."
+    )
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return the first ten names, and how many more there are."""
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def check_unsorted(images: ImageSet) -> None:

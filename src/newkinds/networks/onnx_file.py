@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from newkinds.errors import DataError, UsageError, told
+from newkinds.files import read_plain
 
 SUFFIX = ".onnx"
 MOST_BYTES = 1 << 31  # what the format allows in one file
@@ -79,7 +80,7 @@ def _read(path: Path) -> bytes:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise DataError(f"{path} has {size:,} bytes, more than the {MOST_BYTES:,} of an ONNX file.", hint=_HINT)
-        return path.read_bytes()
+        return read_plain(path)
     except OSError as error:
         raise DataError(
             f"The network {path} cannot be read: {error.strerror}.", hint="Say where the file is: --network FILE.onnx"

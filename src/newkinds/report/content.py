@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.evaluation.coverage import Coverage
+from newkinds.evaluation.same_kinds import in_words as same_in_words
 from newkinds.progress import QUIET, Progress
 from newkinds.report import text
 from newkinds.report.curves import Chart
@@ -111,6 +112,11 @@ class Content:
         return heap_in_words(self.data)
 
     @property
+    def same_kinds(self) -> str:
+        """Which known kinds cannot be told from one another, and what to do about it; "" where none are."""
+        return same_in_words((self.data.heap or {}).get("same", ()))
+
+    @property
     def right(self) -> Score | None:
         """The share of pictures that are right by the truth, where it is known, in plain words."""
         found = next((score for score in self.scores if score.key == "acc"), None)
@@ -153,6 +159,16 @@ class Content:
         if near is None or near.of_kinds[kind] < 0 or near.of_kinds[kind] >= len(self.data.known_classes):
             return None
         return self.data.known_classes[near.of_kinds[kind]], float(near.kind_distances[kind])
+
+    def came(self, kind: int) -> str:
+        """Return what is new about a kind since the last week: that it is, or how many pictures came; "" if nothing."""
+        since, column = self.data.since, self.data.assignment.columns[kind]
+        if since is None:
+            return ""
+        if column in since.found:
+            return "new this time"
+        number = since.known.get(column, 0) or since.open.get(column, 0)
+        return f"+{text.whole(number)} this time" if number else ""
 
     @property
     def shown_method(self) -> str:

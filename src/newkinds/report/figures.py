@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.equations import matching
-from newkinds.errors import DataError
+from newkinds.errors import DataError, UsageError
 from newkinds.evaluation.truth import UNKNOWN, as_numbers
 from newkinds.files import write_atomic
 from newkinds.images.imageset import ImageSet
@@ -87,6 +88,8 @@ def draw_figures(run: RunFolder, images: ImageSet, out: Path, progress: Progress
     Equal runs give equal bytes. t-SNE over the epochs and the assignments need snapshots (discover.snapshots), failures
     need the truth, and figures with pictures need pictures.
     """
+    if os.path.lexists(out) and not out.is_dir():
+        raise UsageError(f"{out} is no folder: figures cannot go there.", hint="Choose another --out.")
     what = shown(run, images)
     drawn: list[Path] = []
     for name, draw in FIGURES.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.errors import RunError, told
-from newkinds.files import unsealed
+from newkinds.files import read_plain, unsealed
 from newkinds.runs import names
 from newkinds.runs.log import is_mark
 from newkinds.version import __version__
@@ -29,7 +29,7 @@ def read_about(path: Path) -> dict[str, Any]:
     """Return what run.json of a run folder says; raise a RunError if it is damaged or of another layout."""
     file = path / names.ABOUT
     try:
-        about = unsealed(file.read_bytes())
+        about = unsealed(read_plain(file))
         _check_form(about)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise RunError(

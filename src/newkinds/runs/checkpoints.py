@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from newkinds.errors import DataError
-from newkinds.files import digest, write_atomic
+from newkinds.files import digest, read_plain, write_atomic
 from newkinds.parallel.processes import is_writer
 from newkinds.progress import QUIET, Progress
 from newkinds.runs.log import Mark, RunLog, is_mark
@@ -84,7 +84,7 @@ class DiskCheckpoints:
         """Return the tensors and the metadata of a checkpoint, None if it is not one of this run, intact."""
         name = _NAME.fullmatch(path.name)
         try:
-            data = path.read_bytes()
+            data = read_plain(path)
             if name is None or digest(data) != name["hash"]:
                 return None
             tensors, about = from_bytes(data, str(path))

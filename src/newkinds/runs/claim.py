@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from newkinds import assignment
 from newkinds.errors import RunError, UsageError
 from newkinds.files import is_temporary
 from newkinds.runs import names
@@ -35,6 +36,13 @@ def make_folder(path: Path) -> None:
     # A run takes its lock first: a settings.toml alone is the user's own file.
     if there and names.ABOUT not in there and (names.LOCK not in there or there - begun):
         raise RunError(f"{path} is not empty and is not a run folder.", hint="Choose another folder with --out.")
+
+
+def check_table(path: Path) -> None:
+    """Raise an error unless a table of kinds can be written to a path: over an older one at most, and none of a run."""
+    assignment.check_table(path)
+    if path.exists() and (path.parent / names.ABOUT).exists():
+        raise UsageError(f"{path} is a file of a run, and is left as it is.", hint="Choose another place for it.")
 
 
 def check_same(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

@@ -59,8 +59,8 @@ class CoreSettings(Section):
         ge=0,
         lt=1,
         description="The share of pictures of known and new kinds that may be called none of these by mistake: the "
-        "larger, the more that are of no kind are found. 0 calls nothing that. In the heap, where it is mixed, and in "
-        "`predict`, both where f is not trained here.",
+        "larger, the more that are of no kind are found. 0 calls nothing that. In `predict`, and in the heap for what "
+        "is clearly strange, unless it is said to be of new kinds only; both where f is not trained here.",
     )
     heap: Literal["auto", "new", "mixed"] = Field(
         "auto",

@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from newkinds.errors import UsageError
+from newkinds.files import read_plain
 from newkinds.settings.base import Section
 from newkinds.settings.names import ALL_HINT, unknown_settings
+
+MOST_BYTES = 10_000_000  # of a file of settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -55,7 +58,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the nested values of a TOML file."""
     try:
-        return parse_toml(path.read_text(encoding="utf-8"))
+        return parse_toml(read_plain(path, MOST_BYTES).decode())
     except OSError as error:
         raise UsageError(
             f"The settings file {path} cannot be read: {error.strerror}.", hint="Check the path."

@@ -29,7 +29,13 @@ def images() -> nk.ImageSet:
 
 
 def settings(**changes: object) -> Settings:
-    chosen = {"discover.warmup_epochs": 2, "discover.epochs": 6, "discover.settled": 0, "discover.snapshots": 3}
+    chosen = {
+        "rehearse.rehearsals": 0,
+        "discover.warmup_epochs": 2,
+        "discover.epochs": 6,
+        "discover.settled": 0,
+        "discover.snapshots": 3,
+    }
     return Settings().with_changes({**chosen, **changes})
 
 
