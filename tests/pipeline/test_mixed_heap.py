@@ -153,3 +153,24 @@ def test_a_method_on_pixels_cannot_tell_known_kinds(tmp_path: Path) -> None:
         discover(
             tmp_path / "run", heap(12, 30)[0], method="kmeans", heap="mixed", settings={"kmeans": {"on": "pixels"}}
         )
+
+
+def test_methods_are_compared_on_a_mixed_heap(tmp_path: Path) -> None:
+    pictures, truth = heap(12, 30)
+    options = {"kinds": NEW, "seeds": 1, "heap": "mixed", "progress": Progress("silent")}
+    given = (pictures, truth)
+    found = nk.compare(
+        known(), given, out=tmp_path / "all", methods=["nearest-known", "kmeans"], truth="folders", **options
+    )  # type: ignore[arg-type]
+    assert [row["method"] for row in found.methods] == ["nearest-known", "kmeans"]
+    assert all(row["all"] > 0.7 for row in found.methods)
+    with pytest.raises(UsageError, match="kmeans on pixels cannot tell known kinds in the heap"):
+        nk.compare(
+            known(),
+            pictures,
+            out=tmp_path / "pixels",
+            methods=["kmeans"],
+            settings={"kmeans": {"on": "pixels"}},
+            **options,  # type: ignore[arg-type]
+        )
+    assert not (tmp_path / "pixels").exists()
