@@ -19,9 +19,10 @@ from newkinds.images import scan as scan_folder
 from newkinds.memory import explained
 from newkinds.methods.registry import AUXILIARIES
 from newkinds.networks import Network
-from newkinds.opening import open_known, open_pipeline
+from newkinds.opening import open_growing, open_known, open_pipeline
 from newkinds.pipeline.backbone import open_pretrained
 from newkinds.pipeline.choice import choose_backbone
+from newkinds.pipeline.earlier import Elsewhere
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.pretraining import auxiliary_run, pretrain_run
 from newkinds.pipeline.rehearsing import Rehearsal
@@ -32,6 +33,7 @@ from newkinds.progress import Progress, automatic
 from newkinds.report.figures import draw_figures
 from newkinds.report.run import report_run
 from newkinds.runs import RunFolder, names
+from newkinds.runs.claim import flat
 from newkinds.runs.pictures import is_remembered, unsorted_of
 from newkinds.settings import CoreSettings
 
@@ -158,6 +160,53 @@ def _check_used(chosen: CoreSettings, variant: str | None, estimator: str | None
         raise UsageError(
             "--choose auto goes by rehearsals, of which none are made.", hint="Ask for some: --rehearsals 5."
         )
+
+
+@explained("grow", "discover.batch_size")
+def grow(
+    run: str | Path,
+    heap: Source,
+    *,
+    out: str | Path,
+    kinds: int | str | None = None,
+    rehearsals: int | None = None,
+    anyway: bool = False,
+    again: bool = False,
+    truth: str | Path | None = None,
+    pictures: Source | None = None,
+    known: Source | None = None,
+    network: str | None = None,
+    data: str | Path | None = None,
+    settings: CoreSettings | Mapping[str, Any] | str | Path | None = None,
+    page: bool = True,
+    model: bool = True,
+    device: str | None = None,
+    offline: bool = False,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> Discovery:
+    """Go on from a finished run with next week's pictures: same kinds, same names, new kinds beside them.
+
+    Kinds that people accepted are known from now on, with their names. All other pictures of the run come along: those
+    that people spoke of stay what they were said to be, the others are sorted together with the new ones. New kinds
+    keep their numbers and names; further ones get numbers that no kind has had. The same call again continues an
+    interrupted run. The earlier run is left as it is.
+
+    Args:
+        run: the run folder to go on from, made by `discover` or by this.
+        heap: the new pictures, as `unsorted` in `discover`; what is there already is left out.
+        out: the run folder.
+        kinds: how many new kinds there are among the pictures of no kind that is known or that people spoke of.
+        pictures, known: the earlier run's unsorted and known pictures, where they have moved or were given in memory.
+        network: the run's, where that is a `module:function`: the run folder alone runs no code.
+        settings: what is to differ from the earlier run's.
+        rehearsals, anyway, again, truth, data, page, model, device, offline, cache, progress: as in `discover`.
+    """
+    given = {"kinds": kinds, "rehearse.rehearsals": rehearsals}
+    asked = flat(combine(settings, given).model_dump(exclude_unset=True))
+    say, where = automatic(progress), Elsewhere(known, pictures, data)
+    pipeline = open_growing(run, heap, out, asked, where, truth, network, device, offline, cache, say)
+    return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
 @explained("pretrain", "pretrain.batch_size")

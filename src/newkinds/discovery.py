@@ -21,7 +21,8 @@ from newkinds.progress import Progress, automatic
 from newkinds.rehearsal.trust import Trust
 from newkinds.runs import RunFolder, names
 from newkinds.runs.claim import check_table
-from newkinds.runs.following import read_answer, read_current_scores, read_current_trust
+from newkinds.runs.following import read_answer, read_current_scores, read_current_trust, read_since
+from newkinds.runs.growth import Since
 from newkinds.runs.results import read_known_quality, read_rehearsal
 
 
@@ -37,7 +38,8 @@ class Discovery:
     each kind is, by rehearsals; rehearsal: what each showed, what was tried and chosen; None where none were asked for,
     and then `probabilities` are the method's own scores, which order pictures and say nothing else. network: code of
     the user's that the run's network is, `module:function`, which `predict` may build again because the user has named
-    it. called: the names that people gave to kinds, {"new:3": "washer"}. machine: the answer before anybody said
+    it. called: the names that people gave to kinds, {"new:3": "washer"}. since: what is new since the last week, where
+    the run goes on from another one. machine: the answer before anybody said
     anything, where `assignment` follows the run's journal; confirmed: which pictures a person looked at, bool (N,).
     """
 
@@ -54,6 +56,7 @@ class Discovery:
     called: Mapping[str, str] = field(default_factory=dict)
     machine: Assignment | None = None
     confirmed: NDArray[np.bool_] | None = None
+    since: Since | None = None
 
     @property
     def known_accuracy(self) -> float | None:
@@ -158,5 +161,6 @@ def read_discovery(run: RunFolder, network: str | None = None) -> Discovery:
         called=answer.called,
         machine=answer.machine if answer.is_corrected else None,
         confirmed=None if answer.state is None else answer.state.confirmed.copy(),
+        since=read_since(run, answer),
     )
     return found if scored is None else replace(found, scores=scored[0], kmeans_scores=scored[1])

@@ -9,16 +9,23 @@ from typing import Any
 
 from newkinds.cache import Cache, open_cache
 from newkinds.datasets import named
+from newkinds.errors import UsageError
 from newkinds.files import as_path
 from newkinds.images import Source, check_out, check_places, check_shared, open_images, open_pair, opened_once
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.registry import METHODS
-from newkinds.networks import Foreign
+from newkinds.networks import UNTRAINED, Foreign, is_foreign
+from newkinds.networks.foreign import check_admitted
 from newkinds.pipeline.backbone import largest_side, open_pretrained
 from newkinds.pipeline.choice import choose_backbone
+from newkinds.pipeline.composing import compose
+from newkinds.pipeline.earlier import Elsewhere
+from newkinds.pipeline.growing import GrowingPipeline
 from newkinds.pipeline.stages import Pipeline
 from newkinds.progress import Progress
+from newkinds.runs import RunFolder, names
 from newkinds.runs.claim import check_writable
+from newkinds.runs.results import read_rehearsal
 from newkinds.settings import CoreSettings
 
 
@@ -65,6 +72,63 @@ def open_pipeline(
         cache=kept,
         progress=progress,
     )
+
+
+def open_growing(
+    run: str | Path,
+    heap: Source,
+    out: str | Path,
+    settings: Mapping[str, Any],
+    where: Elsewhere,
+    truth: str | Path | None,
+    network: str | None,
+    device: str | None,
+    offline: bool,
+    cache: bool,
+    progress: Progress,
+) -> GrowingPipeline:
+    """Open what goes on from a run with a new heap, and make or continue its run folder; arguments as in `grow`.
+
+    settings: what differs from the earlier run's, by dotted keys.
+    """
+    check_out(as_path(out), heap)
+    check_writable(as_path(out))
+    earlier = RunFolder.open(as_path(run))
+    if as_path(out).resolve() == earlier.path.resolve():
+        raise UsageError(f"{out} is the run to go on from.", hint="Choose another --out: each week has its own folder.")
+    kept = open_cache(progress) if cache else Cache()
+    chosen = _as_before(earlier, network).with_changes(settings)
+    composed = compose(earlier, heap, where=where, line=_line_of(as_path(out)), cache=kept, progress=progress)
+    own = None if is_foreign(chosen.network) or chosen.network in UNTRAINED else earlier.path / names.NETWORK
+    return GrowingPipeline(
+        composed,
+        as_path(out),
+        chosen,
+        weights=own,
+        foreign=open_pretrained(chosen, own, offline),
+        truth=truth,
+        device=device,
+        cache=kept,
+        progress=progress,
+    )
+
+
+def _as_before(earlier: RunFolder, network: str | None) -> CoreSettings:
+    """Return the settings of a run to go on from, with what its rehearsals chose; how many kinds is asked anew.
+
+    network: the one that the user named, which may run code.
+    """
+    settings = earlier.settings
+    check_admitted(settings.network, network, str(earlier.path / names.SETTINGS))
+    rehearsal = read_rehearsal(earlier) or {}
+    changes = dict(rehearsal.get("changes", {}).get(rehearsal.get("chosen"), {}))
+    return settings.with_changes({**changes, "kinds": "auto", "heap": "mixed"})
+
+
+def _line_of(out: Path) -> int | None:
+    """Return up to which line of the earlier run's journal a run that was begun goes, None if there is none."""
+    begun = RunFolder.open(out).data.get("grown") if (out / names.ABOUT).is_file() else None
+    return None if begun is None else int(begun["line"])
 
 
 def open_sets(

@@ -127,10 +127,10 @@ def predict_images(
     where = str(run.path / names.MODEL)
     model, extra, about = model_from_bytes(run.get(names.MODEL), where, HEADS, admitted=network)
     with run.understood(names.MODEL):
-        _check_prototypes(extra, about.get("known_classes"), model)
+        head = columns_of(model, about, where)
+        _check_prototypes(extra, about.get("known_classes"), model, head)
     model.to(pick_device(device))
     said = model_outputs(model, pictures, title="Predicting", progress=progress)
-    head = columns_of(model, about, where)
     source: dict[str, Any] = {"run": str(run.path), "method": method_of(run), "version": run.version}
     log_p = said.log_p
     mixed = any(sort_of(column) == "known" for column in head)
@@ -281,11 +281,14 @@ def _followed(
     return replace(result, columns=tuple(order), probabilities=np.clip(probabilities, 0, 1).astype(np.float32))
 
 
-def _check_prototypes(extra: dict[str, Tensor], known: Any, model: Model) -> None:
-    """Raise a ValueError if what a model's file has beside the model does not go with it."""
+def _check_prototypes(extra: dict[str, Tensor], known: Any, model: Model, head: tuple[str, ...]) -> None:
+    """Raise a ValueError if what a model's file has beside the model does not go with it. head: its kinds."""
+    sorts = [sort_of(column) for column in head]
     if not isinstance(known, list) or not all(isinstance(name, str) for name in known) or len(set(known)) < len(known):
         raise ValueError("known_classes are no different names")
-    kinds, width = len(known) + model.kinds, model.network.feature_dim
+    kinds, width = len(known) + sorts.count("new"), model.network.feature_dim
+    if "known" in sorts and "present" in extra:  # beside the head's there may be kinds that it does not tell
+        kinds = max(kinds, extra["present"].numel())
     wanted = {"means": (kinds, width), "spread": (width,), "present": (kinds,)}
     if any(name not in extra or tuple(extra[name].shape) != shape for name, shape in wanted.items()):
         raise ValueError("the prototypes are not those of its kinds")

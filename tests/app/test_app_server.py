@@ -36,7 +36,7 @@ def test_the_overview_has_every_kind_with_pictures_of_it(inside: Window) -> None
     assert sum(one["size"] for one in state["kinds"]) == 240
     assert state["known"] == ["bolt", "nut"]
     assert state["undo"] is state["redo"] is None
-    assert state["progress"] == {"pictures": 240, "confirmed": 0, "left": 240, "agreed": 0, "right": None}
+    assert state["progress"] == {"pictures": 240, "confirmed": 0, "left": 240, "judged": 0, "agreed": 0, "right": None}
     for one in state["kinds"]:
         rows = inside.asked("/api/kind", kind=one["kind"])["rows"]
         assert len(rows) == one["size"]

@@ -237,3 +237,11 @@ def test_slow_things_are_made_once_and_their_errors_are_told() -> None:
     failed = Slow(broken)
     with pytest.raises(UsageError):
         failed.get(5)
+
+
+def test_suggested_pictures_that_look_alike_lie_together() -> None:
+    angles = np.array([0.0, 2.0, 0.1, 2.1, 0.2, 1.9])
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    rows = np.arange(6)
+    assert suggestions.chained(rows, points).tolist() == [0, 2, 4, 5, 1, 3]
+    assert suggestions.chained(rows[:1], points).tolist() == [0]

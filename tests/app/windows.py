@@ -139,7 +139,7 @@ class Screen:
         self.until(script, kind)
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        codes = {"Enter": 13, "Escape": 27, " ": 32, "ArrowDown": 40, "ArrowRight": 39}
+        codes = {"Enter": 13, "Escape": 27, " ": 32, "ArrowDown": 40, "ArrowRight": 39, "Home": 36}
         for kind in ("keyDown", "keyUp"):
             event = {
                 "type": kind,
@@ -147,8 +147,8 @@ class Screen:
                 "modifiers": modifiers,
                 "windowsVirtualKeyCode": codes.get(key, ord(key[0].upper())),
             }
-            if kind == "keyDown" and len(key) == 1 and not modifiers & 2:
-                event["text"] = key
+            if kind == "keyDown" and (len(key) == 1 or key == "Enter") and not modifiers & 2:
+                event["text"] = "\r" if key == "Enter" else key
             self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
 
     def version(self, expected: int) -> None:
@@ -174,3 +174,66 @@ class Screen:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         return {url.split("/")[2] for url in sent if url.startswith("http")}
+
+
+class Hands:
+    """A mouse, a finger or the keyboard, by the events that the browser itself makes of them."""
+
+    def __init__(self, screen: Screen, name: str) -> None:
+        self.screen, self.name = screen, name
+        touching = {"enabled": name == "touch", **({"maxTouchPoints": 2} if name == "touch" else {})}
+        screen.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", touching)
+
+    def press(self, selector: str, text: str | None = None, *, long: bool = False) -> None:
+        """Press on an element, when it is there and can be pressed. text: of a button. long: to enlarge a picture."""
+        find = """const all = [...document.querySelectorAll(arguments[0])];
+            const fits = (e) => !e.disabled && (arguments[1] === null || e.textContent.trim() === arguments[1]);
+            const one = all.filter(fits).at(-1);
+            if (!one) return null; one.scrollIntoView({block: 'nearest'}); const b = one.getBoundingClientRect();
+            if (arguments[2]) one.focus(); return [b.left + b.width / 2, b.top + b.height / 2, one.type || '']"""
+        x, y, kind = self.screen.until(find, selector, text, self.name == "keyboard")
+        if self.name == "keyboard":
+            if kind != "text":
+                self.screen.press(" " if kind == "checkbox" else "Enter")
+        elif self.name == "mouse":
+            self._mouse(x, y, 2 if long else 1)
+        else:
+            self._touch("touchStart", x, y)
+            if long:
+                self.screen.until("return !!document.querySelector('dialog')")
+            self._touch("touchEnd")
+
+    def pick(self, rows: list[int], *, long: bool = False) -> None:
+        """Pick pictures of the grid; or enlarge one."""
+        for row in rows:
+            if self.name != "keyboard":
+                self.press(f".tile[data-row='{row}']", long=long)
+                continue
+            self.screen.run("document.querySelector('.grid').focus()")
+            self.screen.press("Home")
+            for _ in range(self.screen.tiles().index(row)):
+                self.screen.press("ArrowRight")
+            self.screen.press("Enter" if long else " ")
+
+    def loop(self, points: list[tuple[float, float]]) -> None:
+        """Draw a loop on the map."""
+        if self.name == "touch":
+            self._touch("touchStart", *points[0])
+            for point in points[1:]:
+                self._touch("touchMove", *point)
+            self._touch("touchEnd")
+            return
+        for number, (x, y) in enumerate([*points, points[-1]]):
+            kind = "mousePressed" if not number else "mouseReleased" if number == len(points) else "mouseMoved"
+            event = {"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
+            self.screen.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+
+    def _mouse(self, x: float, y: float, clicks: int) -> None:
+        for count in range(1, clicks + 1):
+            for kind in ("mousePressed", "mouseReleased"):
+                event = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": count}
+                self.screen.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+
+    def _touch(self, kind: str, *at: float) -> None:
+        points = [{"x": at[0], "y": at[1]}] if at else []
+        self.screen.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})

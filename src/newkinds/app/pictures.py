@@ -18,7 +18,7 @@ from newkinds.images.decode import MAX_PIXELS, WITHIN, ImageError, decode, encod
 from newkinds.images.scan import file_bytes, named_files
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.pictures import open_for
+from newkinds.runs.pictures import open_for, source_of
 
 THUMB = 192  # pixels of a thumbnail's side
 LARGEST = 2048  # pixels of the longer side of an enlarged picture
@@ -152,7 +152,7 @@ def open_pictures(
 
     Raises a RunError if they have moved, or are said to be where none of them is.
     """
-    source = run.source("unsorted") if images is None else images
+    source = source_of(run, images)
     limit = run.settings.images.max_pixels
     if isinstance(source, str) and in_memory(source):
         progress.warn("The pictures of this run were given in memory: their names are shown, not the pictures.")

@@ -47,7 +47,7 @@ def make_app(bench: Workbench) -> Starlette:
         Route("/picture/{mark}/{row:int}", _picture(bench, whole=True)),
     ]
     reading = (state, kind, names, picture, parts, queue, grow, suggest, map_)
-    writing = (say, undo, redo, refuse)
+    writing = (say, undo, redo, refuse, again)
     routes += [Route(f"/api/{one.__name__.strip('_')}", _answered(one, bench)) for one in reading]
     routes += [Route(f"/api/{one.__name__}", _answered(one, bench), methods=["POST"]) for one in writing]
     return Starlette(routes=routes)
@@ -121,7 +121,8 @@ def state(bench: Workbench, given: Any) -> Any:
     """Return the kinds, the progress, and what can be undone; only the version if nothing was said `since`."""
     since = given.get("since")
     if since is not None and _number(given, "since") == bench.now().version:
-        return {"version": int(since)}
+        told = bench.again.told()
+        return {"version": int(since), **({} if told is None else {"again": told})}
     return bench.overview()
 
 
@@ -264,6 +265,12 @@ def refuse(bench: Workbench, given: Any) -> Any:
     """Offer pictures no more for a kind; this is not in the journal."""
     bench.refuse(str(given.get("kind", "")), _numbers(given, "rows", 100_000))
     return {"version": bench.now().version}
+
+
+def again(bench: Workbench, given: Any) -> Any:
+    """Sort the pictures again by what was said, in the background; what comes of it is in the state."""
+    bench.again.start()
+    return bench.overview()
 
 
 def _written(bench: Workbench, lines: list[Any]) -> Any:

@@ -16,10 +16,11 @@ FEWEST = 20  # confirmed pictures from which a share is told
 def standing(answer: Assignment, state: State) -> dict[str, Any]:
     """Return progress in numbers.
 
-    pictures, confirmed, left: how many. agreed: of the confirmed ones, how many are in the kind that the machine had
-    put them into (or what became of it). right: the share of all pictures that is probably right now, None where that
-    cannot be told: confirmed ones are, and of the others as many as their calibrated probabilities say or, without
-    those, as many as the machine got right among the confirmed.
+    pictures, confirmed, left: how many. judged: of the confirmed ones, those of which the machine had not been told
+    before, in earlier weeks; agreed: how many of these are in the kind that it had put them into (or what became of
+    it). right: the share of all pictures that is probably right now, None where that cannot be told: confirmed ones
+    are, and of the others as many as their calibrated probabilities say or, without those, as many as the machine got
+    right among the confirmed.
     """
     confirmed = state.confirmed
     looked_at = int(confirmed.sum())
@@ -37,7 +38,8 @@ def standing(answer: Assignment, state: State) -> dict[str, Any]:
         "pictures": len(state),
         "confirmed": looked_at,
         "left": len(state) - looked_at,
-        "agreed": int(agreed[confirmed].sum()),
+        "judged": int((confirmed & ~state.told).sum()),
+        "agreed": int(agreed[confirmed & ~state.told].sum()),
         "right": right,
     }
 

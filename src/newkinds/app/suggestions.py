@@ -17,11 +17,11 @@ from newkinds.memory import row_blocks
 
 NEAREST = 10  # neighbours of each picture
 CLOSE = 5  # of them, those that say whether kinds should merge
-LOOKS = 0.5  # how much likeness to a kind's centre counts beside the neighbours
+LOOKS = 1.0  # how much likeness to a kind's centre counts beside the neighbours
 MERGE = 0.25  # share of two kinds' pictures that must have the other kind among their nearest
 EQUAL = 0.985  # how alike two pictures are that count as the same one
 MOST = 40  # suggestions of each sort
-PAGE = 60  # pictures that are offered at a time
+PAGE = 100  # pictures that are offered at a time
 Rows = NDArray[np.int64]
 
 
@@ -46,7 +46,7 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """Undecided pictures that may be of another kind than the one that they are in, by that kind, likeliest first.
+    """Undecided pictures that may be of another kind than the one that they are in, by that kind, alike ones together.
 
     targets: the index of the kind that each is likely of, int64 (n,). gain: by how much more its neighbours speak for
     that one than for its own, float32 (n,): below 0, they speak for its own.
@@ -108,7 +108,22 @@ def elsewhere(
     page = np.argsort(-gain, kind="stable")[:PAGE]
     page = page[np.isfinite(gain[page])]
     page = page[np.lexsort((-gain[page], best[page]))]
+    targets = np.unique(best[page])
+    page = np.concatenate([page[:0], *(chained(page[best[page] == kind], points) for kind in targets)])
     return Elsewhere(page, best[page], gain[page].astype(np.float32))
+
+
+def chained(rows: Rows, points: Points) -> Rows:
+    """Return pictures in such an order that each is followed by the one most like it: what is right or wrong together
+    is picked together. The first stays the first.
+    """
+    similar = points[rows] @ points[rows].T
+    order, left = [0], np.ones(len(rows), dtype=np.bool_)
+    left[0] = False
+    while left.any():
+        order.append(int(np.where(left, similar[order[-1]], -np.inf).argmax()))
+        left[order[-1]] = False
+    return rows[order]
 
 
 def alike(near: Rows, now: Kinds) -> list[Alike]:

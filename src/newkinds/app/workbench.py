@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.app import orders, questions, splitting, suggestions
+from newkinds.app.again import Again
 from newkinds.app.pictures import Pictures
 from newkinds.app.points import Looks, Points, looks, points_of
 from newkinds.app.standing import standing
 from newkinds.assignment import sort_of
 from newkinds.clustering.neighbours import nearest_by_direction
-from newkinds.corrections import CorrectionError, Redo, Undo, in_words, parse_action
+from newkinds.corrections import CorrectionError, Redo, Undo, corrected, in_words, parse_action
 from newkinds.progress import QUIET, Progress
 from newkinds.report.embedding_map import make_map
 from newkinds.runs import RunFolder, names
+from newkinds.runs.growth import read_growth, since
 from newkinds.runs.journal import Journal, Line
 
 CLOSED = ("rejected", "merged", "gone")  # kinds that pictures are not put into
@@ -120,8 +122,10 @@ class Workbench:
         self.title = run.path.resolve().name
         self.known: list[str] = sorted(run.get_json(names.KNOWN))
         self.journal = Journal.open(run, progress)
+        self._growth = read_growth(run)
         self.mark = str(run.data["unsorted"]["fingerprint"])[:12]
         self.refused: dict[str, set[int]] = {}  # pictures that were passed over for a kind, while this is open
+        self.again = Again(run.path)
         self._lock = RLock()
         self._moment: Moment | None = None
         self._views: OrderedDict[tuple[Any, ...], Rows] = OrderedDict()
@@ -170,6 +174,7 @@ class Workbench:
             redo = history.undone[-1] if history.undone else None
             told = {kind: state.name_of(kind) for kind in state.called}
             come = standing(self.journal.answer, state)
+            said = not state.is_untouched
         covers = orders.by_kind(now.kind, now.looks.own, len(now.kinds), COVER)
         sizes = np.bincount(now.kind, minlength=len(now.kinds)).tolist()
         sure = np.bincount(now.kind, weights=now.confirmed, minlength=len(now.kinds)).astype(int).tolist()
@@ -196,7 +201,19 @@ class Workbench:
             "redo": None if redo is None else {"line": redo[0], "words": in_words(redo[1], told)},
             "progress": come,
             "remarks": list(self.journal.remarks),
+            "said": said,
+            "since": self.since(),
+            "again": self.again.told(),
         }
+
+    def since(self) -> list[str]:
+        """Return what is new since the last week as sentences, nothing where the run began by itself."""
+        if self._growth is None:
+            return []
+        with self._lock:
+            state, machine = self.journal.state, self.journal.answer
+            called = {kind: name for kind, name in state.called.items() if kind not in state.merged}
+            return since(self._growth, corrected(machine, state), called).in_words()
 
     def ordered(self, kind: str, order: str, to: int | None = None) -> tuple[Moment, Rows]:
         """Return the rows of a kind, or of all pictures ("all"), in one of ORDERS. to: the picture of "similar"."""

@@ -131,6 +131,64 @@ def discover(
 
 
 @app.command()
+def grow(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder to go on from, which is left as it is.")],
+    heap: Annotated[str, typer.Argument(metavar="HEAP", help="The new pictures, as UNSORTED of `newkinds discover`.")],
+    folder: Out,
+    kinds: Annotated[
+        str | None, typer.Option(help="How many kinds of which nobody has spoken there are, or auto; default: auto.")
+    ] = None,
+    rehearsals: Rehearsals = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Sort the grown run anew by what people said about it since.")
+    ] = False,
+    truth: Truth = None,
+    images: Annotated[
+        str | None,
+        typer.Option("--images", "--pictures", help="The unsorted pictures of RUN, where they have moved."),
+    ] = None,
+    known: Annotated[
+        str | None, typer.Option("--known", help="The known pictures of RUN, where they have moved.")
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option("--network", help="The run's network, if it is a module:function: files alone run no code."),
+    ] = None,
+    data: Data = None,
+    settings: SettingsFile = None,
+    set_: Set = None,
+    device: Device = None,
+    offline: Offline = False,
+    cache: UseCache = True,
+    quiet: Quiet = False,
+) -> None:
+    """Go on from a run with next week's pictures: accepted kinds are known now, and numbers and names stay.
+
+    Example: newkinds grow runs/week-1 photos/week-2 --out runs/week-2
+    """
+    options = {"kinds": kinds_from(kinds), "rehearse.rehearsals": rehearsals}
+    found = nk.grow(
+        run,
+        heap,
+        out=folder,
+        anyway=anyway,
+        again=again,
+        truth=truth,
+        pictures=images,
+        known=known,
+        network=network,
+        data=data,
+        settings=settings_from(settings, set_, options),
+        device=device,
+        offline=offline,
+        cache=cache,
+        progress=progress_for(quiet),
+    )
+    show_discovery(found)
+
+
+@app.command()
 def pretrain(
     known: Known,
     folder: Out,

@@ -57,7 +57,8 @@ def show_discovery(found: Discovery) -> None:
         out.print(
             f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
         )
-    for sentence in (*_how_many(found), *_how_sure(found), *_look_at(found)):
+    news = () if found.since is None else found.since.in_words()
+    for sentence in (*news, *_how_many(found), *_how_sure(found), *_look_at(found)):
         out.print(sentence, markup=False)
     if found.scores is not None and found.kmeans_scores is not None:
         show_scores(found.scores, found.kmeans_scores)
@@ -65,7 +66,8 @@ def show_discovery(found: Discovery) -> None:
         out.print("Not the end of training is kept but its best state: kinds merged later on.", markup=False)
     _show_files(found)
     out.print(
-        "Next: open the report, look at the kinds and name them; newkinds predict sorts further pictures into them.",
+        "Next: open the report, or correct, name and accept kinds with newkinds open; newkinds predict sorts further "
+        "pictures into them, and newkinds grow goes on from here with the next heap.",
         markup=False,
     )
 

@@ -101,30 +101,34 @@ def _means(
     return [mean / max(float(np.linalg.norm(mean)), 1e-12) for mean in means]
 
 
-def renumbered(found: Assignment, before: Sequence[str], next_number: int) -> Assignment:
-    """Return an answer in which kinds that persist have the numbers that they had.
+def numbers_kept(found: Assignment, before: Sequence[str], next_number: int) -> tuple[str, ...]:
+    """Return what the columns of an answer are called if kinds that persist have the numbers that they had.
 
     before: the kind that each picture had, such as "new:3", (N,); any text that is no new kind says nothing. A kind
     persists if its pictures are those of an old one, matched one to one so that as many pictures as possible stay, and
     SHARED of the smaller of the two are shared. Others get numbers from `next_number` on, which no kind ever had.
     """
     old = sorted({kind for kind in before if sort_of(kind) == "new"})
-    new = [number for number, column in enumerate(found.columns) if sort_of(column) == "new"]
+    new = found.of_sort("new").tolist()
     was = np.array([old.index(kind) if sort_of(kind) == "new" else -1 for kind in before], dtype=np.int64)
     shared = np.zeros((len(new), len(old)), dtype=np.int64)
     for row, number in enumerate(new):
         there = was[(found.labels == number) & (was >= 0)]
         shared[row] = np.bincount(there, minlength=len(old))
-    smaller = np.minimum(found.sizes[new][:, None], np.bincount(was[was >= 0], minlength=len(old))[None, :])
-    columns = list(found.columns)
-    for row in range(len(new)):
-        columns[new[row]] = ""
+    sizes = found.sizes
+    smaller = np.minimum(sizes[new][:, None], np.bincount(was[was >= 0], minlength=len(old))[None, :])
+    kept: dict[int, str] = {}
     for row, place in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
         if shared[row, place] > 0 and shared[row, place] >= SHARED * smaller[row, place]:
-            columns[new[row]] = old[place]
-    for number in new:
-        if not columns[number]:
-            columns[number], next_number = new_kind(next_number), next_number + 1
+            kept[new[row]] = old[place]
+    for number in sorted((n for n in new if n not in kept), key=lambda n: (sizes[n] == 0, n)):
+        kept[number], next_number = new_kind(next_number), next_number + 1
+    return tuple(kept.get(number, column) for number, column in enumerate(found.columns))
+
+
+def renumbered(found: Assignment, before: Sequence[str], next_number: int) -> Assignment:
+    """Return an answer in which kinds that persist have the numbers that they had; see `numbers_kept`."""
+    columns = numbers_kept(found, before, next_number)
     order = sorted(range(len(columns)), key=lambda number: _place(columns[number], number))
     return Assignment(
         found.names, tuple(columns[number] for number in order), found.probabilities[:, order], dict(found.source)

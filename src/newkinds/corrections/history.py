@@ -29,6 +29,7 @@ from newkinds.corrections.actions import (
     flat,
     kinds_in,
 )
+from newkinds.corrections.carried import Carried
 from newkinds.corrections.state import Change, State, number_of
 
 _SHOWN = 3
@@ -69,11 +70,11 @@ class History:
     not even in what was undone.
     """
 
-    def __init__(self, answer: Assignment, known: Sequence[str] = ()) -> None:
-        self.state = State(answer, known)
+    def __init__(self, answer: Assignment, known: Sequence[str] = (), carried: Carried | None = None) -> None:
+        self.state = State(answer, known, carried)
         self.done: list[Done] = []
         self.undone: list[tuple[int, Action]] = []
-        self.next_number = 0
+        self.next_number = 0 if carried is None else carried.next_number
         self._count(answer.columns)
 
     def take(self, line: int, said: Said) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from newkinds.corrections.actions import (
     flat,
 )
 
+if TYPE_CHECKING:
+    from newkinds.corrections.carried import Carried
+
 Status = Literal["accepted", "rejected"]
 Rows = NDArray[np.int64]
 
@@ -42,11 +45,15 @@ class State:
     names: of the N pictures. kinds: every kind that was ever spoken of; `kind` has an index of it for each picture,
     int32 (N,). said: whether a person said of which kind a picture is, bool (N,); what is not said is the machine's.
     confirmed: whether a person looked at the picture itself, by confirming or moving it, bool (N,). called: names of
-    kinds. status: "accepted" or "rejected" kinds. merged: the kinds that are others now, and which.
+    kinds. status: "accepted" or "rejected" kinds. merged: the kinds that are others now, and which. told: the pictures
+    that people had confirmed before the machine answered, in earlier weeks, bool (N,).
     """
 
-    def __init__(self, answer: Assignment, known: Sequence[str] = ()) -> None:
-        """Begin with an answer. known: the names of the known kinds, which need no column in it."""
+    def __init__(self, answer: Assignment, known: Sequence[str] = (), carried: Carried | None = None) -> None:
+        """Begin with an answer. known: the names of the known kinds, which need no column in it.
+
+        carried: what people said in earlier weeks, which the answer follows already.
+        """
         self.names = answer.names
         self.kinds: list[str] = list(answer.columns)
         self.rows: Mapping[str, int] = {name: row for row, name in enumerate(answer.names)}
@@ -59,6 +66,13 @@ class State:
         self.made: dict[str, bool] = {}  # kinds that an action made
         self._given = {*answer.columns, *map(known_kind, known), NONE}
         self._index = {kind: number for number, kind in enumerate(self.kinds)}
+        if carried is not None:
+            self.said = carried.over(len(answer), carried.said)
+            self.confirmed = carried.over(len(answer), carried.confirmed)
+            self.called |= carried.called
+            self.status |= dict.fromkeys(carried.accepted, "accepted")
+        self.told = self.confirmed.copy()
+        self._start = self._facts()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -94,8 +108,13 @@ class State:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing that was said holds: the answer is the machine's."""
-        return not (self.said.any() or self.called or self.status or self.merged or self.made)
+        """Whether nothing that was said about this answer holds: it is the machine's."""
+        return not self.made and self._facts() == self._start
+
+    def _facts(self) -> list[Any]:
+        """Return all that actions change, as plain values."""
+        arrays = [array.tobytes() for array in (self.kind, self.said, self.confirmed)]
+        return [*arrays, dict(self.called), dict(self.status), dict(self.merged)]
 
     @property
     def namesakes(self) -> dict[str, list[str]]:

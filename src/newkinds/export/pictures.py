@@ -14,7 +14,7 @@ from newkinds.errors import RunError, UsageError
 from newkinds.images import ImageSet, Listing, Source, files_of, open_images, scan
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder
-from newkinds.runs.pictures import check_among, remember, unsorted_of
+from newkinds.runs.pictures import check_among, remember, source_of, unsorted_of
 
 Item = TypeVar("Item")
 
@@ -43,7 +43,7 @@ def find_pictures(
 
     out: where the export goes, which must not lie among them. images: the pictures, if they have moved.
     """
-    source = run.source("unsorted") if images is None else images
+    source = source_of(run, images)
     there = _files_of(source)
     pictures: Files | Rows
     if there is not None:

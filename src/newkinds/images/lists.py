@@ -1,10 +1,12 @@
-"""Lists of picture files, with or without kinds: a CSV or Parquet file, or paths that are given in Python."""
+"""Lists of picture files, with or without kinds: a CSV or Parquet file, paths given in Python, or a run's own list."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path, PurePath
 from typing import Any
@@ -17,6 +19,7 @@ Kind = str | int
 _Entry = tuple[str, str, Kind | None]  # its place, such as "row 7", the path as written, and the kind
 
 SHOWN = 5  # rows named in an error message
+SUFFIX = ".list.json"  # of the lists that `newkinds grow` keeps in a run folder
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,60 @@ class Listing:
                 f"In {self.source}, {what} not exist: {files}.",
                 hint=f"Relative paths start at {self.root.absolute()}. Mend the paths, or leave those rows out.",
             )
+
+
+def is_list(path: Path) -> bool:
+    """Return whether a path is a run's own list of pictures, judging by its suffix."""
+    return path.name.endswith(SUFFIX) and not path.is_dir()
+
+
+def list_to_json(names: Sequence[str], paths: Sequence[Path], kinds: Sequence[str] | None) -> bytes:
+    """Return a list whose pictures have names of their own, as a run keeps it. kinds: "" where not known."""
+    told = kinds or [""] * len(names)
+    rows = [
+        {"name": name, "path": os.fspath(path), **({"kind": kind} if kind else {})}
+        for name, path, kind in zip(names, paths, told, strict=True)
+    ]
+    return (json.dumps({"pictures": rows}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def list_from_json(path: Path, *, labelled: bool = False) -> Listing:
+    """Read a list that `list_to_json` wrote. labelled: every picture needs a kind, as in `list_from_table`."""
+    entries: list[_Entry] = []
+    names: list[str] = []
+    try:
+        for number, one in enumerate(json.loads(path.read_bytes())["pictures"]):
+            texts = (one["name"], one["path"], one.get("kind", ""))
+            if not all(isinstance(text, str) and "\0" not in text for text in texts) or not texts[0]:
+                raise ValueError(f"picture {number} should have a name and a path")
+            names.append(printable(texts[0]))
+            entries.append((f"picture {number}", texts[1], texts[2] or None))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{path} is no list of pictures ({error}).", hint="Take the run folder as it was made."
+        ) from None
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}).", hint="Take the run folder as it was made."
+        ) from None
+    twice = next((name for name, number in Counter(names).items() if number > 1), None)
+    if twice is not None:
+        raise DataError(f"{path} has two pictures called {twice!r}.", hint="Take the run folder as it was made.")
+    return _listing(str(path), path.parent, entries, labelled, names)
+
+
+def relocated(listing: Listing, place: Path) -> Listing:
+    """Return a list in which files that are not where they were are looked for below a folder, by how their paths end.
+
+    The longest end that is there counts: of /a/b/c.jpg, first PLACE/a/b/c.jpg, then PLACE/b/c.jpg, PLACE/c.jpg.
+    """
+    return replace(listing, paths=tuple(path if path.exists() else _moved(path, place) for path in listing.paths))
+
+
+def _moved(path: Path, place: Path) -> Path:
+    parts = PurePath(os.path.abspath(path)).parts[1:]
+    ends = (place.joinpath(*parts[start:]) for start in range(len(parts)))
+    return next((end for end in ends if end.is_file()), path)
 
 
 def list_from_table(path: Path, *, labelled: bool = False) -> Listing:
@@ -102,8 +159,10 @@ def _called(entries: Sequence[_Entry]) -> str:
     return f"{len(entries)} path{'' if len(entries) == 1 else 's'}"
 
 
-def _listing(source: str, root: Path, entries: Sequence[_Entry], labelled: bool) -> Listing:
-    """Check the entries of a list, all but the files themselves."""
+def _listing(
+    source: str, root: Path, entries: Sequence[_Entry], labelled: bool, called: Sequence[str] | None = None
+) -> Listing:
+    """Check the entries of a list, all but the files themselves. called: the names, where they are not the paths."""
     if not entries:
         raise DataError(f"There is no picture in {source}.", hint="Add the paths of the pictures.")
     empty = [where for where, path, _ in entries if not path]
@@ -111,7 +170,7 @@ def _listing(source: str, root: Path, entries: Sequence[_Entry], labelled: bool)
         raise DataError(
             f"In {source}, there is no path in {_some(empty)}.", hint="Add the paths, or leave those rows out."
         )
-    names = tuple(printable(PurePath(path).as_posix()) for _, path, _ in entries)
+    names = tuple(called or (printable(PurePath(path).as_posix()) for _, path, _ in entries))
     rows = tuple(where for where, _, _ in entries)
     _check_unique(source, root, names, entries)
     kinds: Mapping[str, Kind] | None = None

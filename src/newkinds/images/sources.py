@@ -15,7 +15,14 @@ from newkinds.errors import DataError, UsageError
 from newkinds.files import as_path
 from newkinds.images.arrays import Unfitted, load_array, load_npz, load_pictures, npz_labels, usable_labels
 from newkinds.images.imageset import ImageSet
-from newkinds.images.lists import Listing, list_from_mapping, list_from_paths, list_from_table
+from newkinds.images.lists import (
+    Listing,
+    is_list,
+    list_from_json,
+    list_from_mapping,
+    list_from_paths,
+    list_from_table,
+)
 from newkinds.images.scan import Scan, scan
 from newkinds.images.tables import is_table
 from newkinds.progress import Progress
@@ -24,6 +31,7 @@ Source = (
     str  # a folder, a .csv or .parquet list, an .npz file; elsewhere also the name of a data set
     | Path
     | ImageSet
+    | Listing
     | NDArray[Any]  # images, or embeddings
     | Sequence[str | Path]
     | Sequence[NDArray[Any]]
@@ -48,10 +56,14 @@ def files_of(source: Source, *, labelled: bool = False) -> Path | Listing | None
 
     labelled: every picture of a list needs a kind.
     """
+    if isinstance(source, Listing):
+        return source
     if isinstance(source, str | os.PathLike):
         path = as_path(source)
         if is_table(path):
             return list_from_table(path, labelled=labelled)
+        if is_list(path):
+            return list_from_json(path, labelled=labelled)
         return None if _is_npz(path) else path
     if isinstance(source, Mapping):
         return list_from_mapping(source, labelled=labelled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +46,9 @@ from newkinds.transfer import Transfer, from_tensors, to_tensors
 class KnownStages:
     """The stages that need known pictures only, each kept in the run folder and skipped if it is there.
 
-    heap: the unsorted pictures, where there are any. auxiliary: files of methods' networks, by name.
+    heap: the unsorted pictures, where there are any. auxiliary: files of methods' networks, by name. asked: the
+    settings as the user gave them, if others are passed; weights_digest: what stands for the weights, if the file that
+    was given is not there any more: both for a run that is opened from its folder alone.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class KnownStages:
         device: str | None = None,
         cache: Cache | None = None,
         progress: Progress = QUIET,
+        asked: CoreSettings | None = None,
+        weights_digest: str | None = None,
     ) -> None:
         warning = check_known(known, 1 if known.is_embedding or foreign is not None else 2)
         if warning is not None:
@@ -68,7 +73,7 @@ class KnownStages:
         self.known, self.heap = known, heap
         self.progress = progress
         self.cache = cache or Cache()
-        self.asked = settings
+        self.asked = asked or settings
         self.weights = pretrained_network(settings, known, weights, foreign)
         self._told = told_by(weights)
         self.accelerator = make_accelerator(device)
@@ -77,7 +82,7 @@ class KnownStages:
         self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
         progress.say(profile_in_words(self.settings.profile))
         self.trained, self.probes = self._split_known()
-        data = {"known": about(known), "weights": pretrained_digest(self.weights, weights)}
+        data = {"known": about(known), "weights": weights_digest or pretrained_digest(self.weights, weights)}
         sources = {"known": known.source}
         if heap is not None:
             data["unsorted"] = about(heap)
@@ -86,10 +91,15 @@ class KnownStages:
         self.auxiliary = {name: read_auxiliary(file, name, known, self.settings) for name, file in files.items()}
         if files:
             data["auxiliary"] = {name: digest(read_plain(file)) for name, file in files.items()}
+        data |= self.identity()
         self.run = RunFolder.start(out, self.settings, data, sources, progress)
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
         self._transfer: Transfer | None = None
         torch.set_num_threads(self.run.threads)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what identifies the run beside its pictures and its weights."""
+        return {}
 
     @property
     def transfers(self) -> bool:
@@ -145,11 +155,15 @@ class KnownStages:
             name = names.features(which)
             found = self.run.find_array(name)
             if found is None:
-                found = extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
+                found = self.extract(network, images, view)
                 self.run.put_array(name, found)
                 self.run.sync()
             self._features[which] = found
         return self._features[which]
+
+    def extract(self, network: Network, images: ImageSet, view: str) -> NDArray[np.float32]:
+        """Return f's features of pictures, computed or from the cache."""
+        return extract_features(network, images, view=view, cache=self.cache, progress=self.progress)
 
     def views(self, network: Network, which: str, images: ImageSet) -> Views:
         """Return f's features of pictures as they are and, of colour pictures, mirrored."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from newkinds.assignment import Assignment
+from newkinds.assignment import NONE, Assignment
 from newkinds.cache import Cache
 from newkinds.corrections.actions import Again
 from newkinds.corrections.again import Said, sorted_anew, what_was_said
@@ -21,6 +21,7 @@ from newkinds.count import can_rehearse, count_kinds, count_rehearsed, hidden_dr
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, HopelessError, UsageError
 from newkinds.evaluation.coverage import coverage
+from newkinds.evaluation.same_kinds import Pairs
 from newkinds.evaluation.same_kinds import in_words as same_in_words
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply
@@ -35,7 +36,7 @@ from newkinds.networks.tuning import freeze_but_last
 from newkinds.novelty import Novelty
 from newkinds.parallel.processes import from_writer, is_writer
 from newkinds.pipeline.frozen import as_embeddings, behind
-from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained, same_among
+from newkinds.pipeline.heap import Heap, Parts, judged, of_frozen, of_trained, parted, same_among
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
@@ -61,6 +62,7 @@ from newkinds.training import Checkpoints
 from newkinds.transfer import Transfer, untouched
 from newkinds.unlike import Unlike
 
+OF_METHOD = ("head", "sorted")  # of an answer: its columns as the method had them, for what was kept in their order
 FEWEST_KINDS = 9  # known, of which a third can be hidden
 REHEARSED = 10_000  # unsorted pictures that rehearsals take, at most
 
@@ -82,6 +84,8 @@ class Pipeline(KnownStages):
         device: str | None = None,
         cache: Cache | None = None,
         progress: Progress = QUIET,
+        asked: CoreSettings | None = None,
+        weights_digest: str | None = None,
     ) -> None:
         check_unsorted(unsorted)
         if isinstance(settings.kinds, int) and settings.kinds > len(unsorted):
@@ -90,6 +94,7 @@ class Pipeline(KnownStages):
                 hint=f"Ask for 2 to {len(unsorted)} with --kinds, or give more pictures.",
             )
         self.unsorted = unsorted
+        self._parts: dict[str, list[Parts]] = {}
         self.truth = None if truth is None else read_truth(truth, unsorted, progress)
         super().__init__(
             known,
@@ -102,6 +107,8 @@ class Pipeline(KnownStages):
             device=device,
             cache=cache,
             progress=progress,
+            asked=asked,
+            weights_digest=weights_digest,
         )
 
     def heap_of(self, network: Network) -> Heap:
@@ -114,8 +121,8 @@ class Pipeline(KnownStages):
                 hint="Take another --method, or say --heap new.",
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
-            same = same_among(self.known, self.features(network, "known", self.known), self.settings)
-            found = judged(self._novelty(network), self.settings.heap, same)
+            same = self._same_kinds(network)
+            found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap, same))
             if is_writer():
                 assert found.novelty is not None
                 self.run.put_array(names.NOVELTIES, found.novelty)
@@ -133,15 +140,68 @@ class Pipeline(KnownStages):
         """Whether there are features of known pictures that tell known kinds in the heap."""
         return self.method.takes_features(self.settings)
 
-    def _novelty(self, network: Network) -> Novelty:
-        """Return how new the heap's pictures are."""
+    @property
+    def to_judge(self) -> NDArray[np.int64]:
+        """The pictures of the heap of which it is asked whether they are new, int64 (n,): all of them."""
+        return np.arange(len(self.unsorted))
+
+    def over_all(self, heap: Heap) -> Heap:
+        """Return what the heap holds, told of all its pictures and not only of those that were judged."""
+        return heap
+
+    def settled(self, found: Assignment) -> tuple[Assignment, tuple[str, ...]]:
+        """Return what a method found in the kinds of the run, and what its columns are in the order that they had."""
+        return found, found.columns
+
+    def pinned(self, answer: Assignment) -> Assignment:
+        """Return an answer in which what people had said before the pictures were sorted holds."""
+        return answer
+
+    def unsaid(self, none: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the probability of none of pictures of which no person had said anything, (N,) as it is given."""
+        return none
+
+    def gone(self, none: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the same with pictures of which a person had said that they are none."""
+        return none
+
+    @property
+    def said_before(self) -> NDArray[np.bool_]:
+        """Of which pictures people had said before they were sorted what they are, bool (N,)."""
+        return np.zeros(len(self.unsorted), dtype=np.bool_)
+
+    @property
+    def given(self) -> ImageSet:
+        """The pictures of kinds that are known, of which the first of `known` are."""
+        return self.known
+
+    def _novelty(self, network: Network, rows: NDArray[np.int64]) -> Novelty:
+        """Return how new some of the heap's pictures are."""
         assert self.known.labels is not None
         if self.transfers:
             known, heap = (self.views(network, *of) for of in (("known", self.known), ("unsorted", self.unsorted)))
-            return of_frozen(known, self.known.labels, heap, self.transfer(network), self.settings, self.cache)
+            transfer = self.transfer(network)
+            parts = self._parted(network, transfer.chosen)
+            return of_frozen(known, self.known.labels, heap.of(rows), transfer, self.settings, parts)
         features = self.features(network, "known", self.known)
-        unsorted = self.features(network, "unsorted", self.unsorted)
+        unsorted = self.features(network, "unsorted", self.unsorted)[rows]
         return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings)
+
+    def _parted(self, network: Network, way: str) -> list[Parts]:
+        """Return parts of the known pictures with a transfer each that has seen one of them, by the way of transfer."""
+        if way not in self._parts:
+            assert self.known.labels is not None
+            known = self.views(network, "known", self.known)
+            self._parts[way] = parted(known, self.known.labels, way, self.settings, self.cache)
+        return self._parts[way]
+
+    def _same_kinds(self, network: Network) -> Pairs:
+        """Return which known kinds cannot be told from one another."""
+        features = self.features(network, "known", self.known)
+        if not self.transfers:
+            return same_among(self.known, features, self.settings)
+        views, parts = self.views(network, "known", self.known), self._parted(network, self.transfer(network).chosen)
+        return same_among(self.known, features, self.settings, views, parts)
 
     def kinds(self, network: Network, heap: Heap) -> int:
         """Return the number of new kinds: the one asked for, or Algorithm 2's estimate."""
@@ -296,20 +356,23 @@ class Pipeline(KnownStages):
         empty = int((found.assignment.sizes[new] == 0).sum())
         if empty:
             self.progress.warn(f"{empty} of {len(new)} kinds stayed empty. {method.advice}")
-        self.run.put_json(names.KNOWN, list(self.known.classes))
-        beside = self._beside(network, problem)
         told = self._strangers(network, found.assignment, settings)
-        none = called_none(told, self.settings)
+        named, head = self.settled(found.assignment)
+        found = replace(found, assignment=named)
+        self.run.put_json(names.KNOWN, list(self.given.classes))
+        beside = self._beside(network, problem)
+        none = self.unsaid(called_none(told, self.settings))
         found = replace(found, assignment=with_remark(found.assignment, told, self.progress))
-        answer = self._judged(found.assignment, problem.features, rehearsal, beside, none)
+        answer = self.pinned(self._judged(found.assignment, problem.features, rehearsal, beside, none))
         if model:
-            self._put_models(found, answer, last, settings, None if told is None else references_of(told, none))
+            unlike = None if told is None else references_of(told, self.gone(none))
+            self._put_models(found, answer, head, last, settings, unlike)
         if found.choice is not None:
             self.run.put_json(names.CHOICE, found.choice.to_dict())
         self.run.put_array(names.EMBEDDING, found.embedding)
         if self.run.has(names.AGAIN):
             said = Said.from_dict(self.run.get_json(names.AGAIN))
-            answer = self._sorted_by(said, problem.features, rehearsal, beside)
+            answer = self._sorted_by(said, problem.features, rehearsal, beside, answer)
         put_assignment(self.run, answer)
         self.run.sync()
         checkpoints.clear()
@@ -320,11 +383,12 @@ class Pipeline(KnownStages):
             return
         problem = self._problem(network, 0, Heap(), self.settings, self.run.checkpoints())
         known = problem.known_points("features")
-        self.run.put_json(names.KNOWN, list(self.known.classes))
+        self.run.put_json(names.KNOWN, list(self.given.classes))
         self.run.put_array(names.EMBEDDING, problem.features)
         found = named_by_nearest(problem, known)
         told = self._strangers(network, found, self.settings)
-        found = with_none(found, called_none(told, self.settings))
+        none = self.unsaid(called_none(told, self.settings))
+        found = self.pinned(with_none(self.settled(found)[0], none))
         put_assignment(self.run, with_remark(found, told, self.progress))
         self.run.sync()
 
@@ -339,7 +403,8 @@ class Pipeline(KnownStages):
         known, heap = self.views(network, "known", self.known), self.features(network, "unsorted", self.unsorted)
         takes = METHODS[settings.method].takes_transfer
         transfer = self._transfer_of(network, settings) if takes else untouched(heap.shape[1])
-        return unlike_in_heap(known, self.known.labels, heap, found, transfer, settings, self.cache)
+        parts = self._parted(network, transfer.chosen)
+        return unlike_in_heap(known, self.known.labels, heap, found, transfer, settings, parts)
 
     def sort_again(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal) -> None:
         """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""
@@ -354,7 +419,8 @@ class Pipeline(KnownStages):
         problem = self._problem(network, kinds, heap, settings, self.run.checkpoints())
         self.run.put_json(names.AGAIN, said.to_dict())
         self.run.forget(names.KINDS)  # a crash from here on is mended by the same line, which sorts by what was said
-        found = self._sorted_by(said, problem.features, rehearsal, self._beside(network, problem))
+        beside = self._beside(network, problem)
+        found = self._sorted_by(said, problem.features, rehearsal, beside, answer.machine)
         put_assignment(self.run, found)
         if is_writer():
             Journal.open(self.run, self.progress).say(Again(line=said.line))
@@ -364,10 +430,19 @@ class Pipeline(KnownStages):
         self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
 
     def _sorted_by(
-        self, said: Said, features: NDArray[np.float32], rehearsal: Rehearsal, known: NDArray[np.float32] | None
+        self,
+        said: Said,
+        features: NDArray[np.float32],
+        rehearsal: Rehearsal,
+        known: NDArray[np.float32] | None,
+        before: Assignment,
     ) -> Assignment:
-        """Return the pictures sorted by what people said, with probabilities as `_judged` makes them."""
+        """Return the pictures sorted by what people said, with probabilities as `_judged` makes them.
+
+        before: the answer that they said it about.
+        """
         source = {"method": METHODS[self.settings.method].name, "seed": self.settings.seed}
+        source |= {key: before.source[key] for key in OF_METHOD if key in before.source}
         return self._judged(sorted_anew(self.unsorted.names, said, features, source), features, rehearsal, known)
 
     def _beside(self, network: Network, problem: Problem) -> NDArray[np.float32] | None:
@@ -400,7 +475,7 @@ class Pipeline(KnownStages):
         trust, own = judge(
             signals(labels, features, seed=self.settings.seed)[sorted_],
             labels[sorted_],
-            len(found.columns) + (none is not None),
+            len(found.columns) + (none is not None and NONE not in found.columns),
             rehearsal.right.get(chosen, ()),
             rehearsal.pure.get(chosen, ()),
             [one.trials[chosen] for one in rehearsal.rehearsed],
@@ -459,30 +534,35 @@ class Pipeline(KnownStages):
         self,
         found: Solution,
         answer: Assignment,
+        head: tuple[str, ...],
         last: NDArray[np.float32] | None,
         settings: CoreSettings,
         unlike: Unlike | None,
     ) -> None:
         """Keep what `predict` needs, and the nearest known kinds, which the page shows.
 
-        answer: what was found, with probabilities that are calibrated where they can be. last: the probabilities of the
-        last state, float32 (N, K), if another one was kept. unlike: what tells pictures that are of no kind.
+        answer: what was found, with probabilities that are calibrated where they can be. head: the kinds that the
+        model tells apart, in its order, and perhaps more. last: the probabilities of the last state, float32 (N, K), if
+        another one was kept. unlike: what tells pictures that are of no kind.
         """
-        words = {"known_classes": list(self.known.classes)}
+        words = {"known_classes": list(self.given.classes)}
         if found.model is not None:
             assert found.features is not None
-            known = self._known_under(found.model.network, settings)
-            columns = answer.columns[: found.model.kinds]  # those that its head tells apart
+            assert self.given.labels is not None
+            known = self._known_under(found.model.network, settings)[: len(self.given)]
+            columns = head[: found.model.kinds]
             new = len(answer.of_sort("new"))
             is_new = answer.labels < new
-            extra = prototypes(self.known, known, found.features[is_new], answer.labels[is_new], new)
+            extra = prototypes(self.given, known, found.features[is_new], answer.labels[is_new], new)
             extra |= {} if unlike is None else unlike.to_tensors()
             if answer.calibrated:
                 said, own = found.assignment.probability, answer.probability.astype(np.float64)
-                told = answer.labels < len(columns)
-                table = carried_over(said[told], own[told], answer.labels[told], len(columns))
+                place = {column: number for number, column in enumerate(columns)}
+                labels = np.array([place.get(column, -1) for column in answer.columns])[answer.labels]
+                told = (labels >= 0) & ~self.said_before
+                table = carried_over(said[told], own[told], labels[told], len(columns))
                 extra["calibration"] = torch.from_numpy(table)
-            if len(columns) > new:
+            if columns != answer.columns[: len(columns)] or len(columns) > new:
                 words["columns"] = list(columns)
             self.run.put(names.MODEL, model_to_bytes(found.model, extra, **words))
             near = find_nearest_known(extra, new, found.features)

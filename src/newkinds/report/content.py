@@ -160,6 +160,16 @@ class Content:
             return None
         return self.data.known_classes[near.of_kinds[kind]], float(near.kind_distances[kind])
 
+    def came(self, kind: int) -> str:
+        """Return what is new about a kind since the last week: that it is, or how many pictures came; "" if nothing."""
+        since, column = self.data.since, self.data.assignment.columns[kind]
+        if since is None:
+            return ""
+        if column in since.found:
+            return "new this time"
+        number = since.known.get(column, 0) or since.open.get(column, 0)
+        return f"+{text.whole(number)} this time" if number else ""
+
     @property
     def shown_method(self) -> str:
         """The method whose kinds the page shows."""

@@ -18,6 +18,7 @@ from newkinds.methods.base import Snapshot
 from newkinds.rehearsal.trust import Trust
 from newkinds.report import text
 from newkinds.report.known_kinds import NearestKnown
+from newkinds.runs.growth import Since
 
 ROUNDING = 1e-3  # how far outside [0, 1] a probability may be and still count as a rounding error
 
@@ -52,6 +53,7 @@ class ReportData:
     called: names that people gave to kinds, {"new:3": "washer"}; said: how many of their corrections the page follows.
     heap: what the heap was found to hold, as novelty.json has it: {"holds", "known", "low", "high"}, the last three
         shares of pictures; None where that was not asked.
+    since: what is new since the last week, where the run goes on from another one.
     """
 
     title: str
@@ -80,6 +82,7 @@ class ReportData:
     called: Mapping[str, str] = field(default_factory=dict)
     said: int = 0
     heap: dict[str, Any] | None = None
+    since: Since | None = None
 
     def __post_init__(self) -> None:
         n = len(self.names)

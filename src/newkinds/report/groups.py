@@ -62,8 +62,10 @@ def heap_in_words(data: ReportData) -> str:
         return ""
     n, said = len(data), []
     if data.heap is not None and data.heap["holds"] == "mixed":
-        known, low, high = (text.whole(round(n * data.heap[key])) for key in ("known", "low", "high"))
-        said.append(f"About {known} of {text.whole(n)} pictures are of known kinds ({low} to {high}).")
+        judged = int(data.heap.get("judged", n))
+        known, low, high = (text.whole(round(judged * data.heap[key])) for key in ("known", "low", "high"))
+        whom = "pictures" if judged == n else "pictures that nobody had spoken of"
+        said.append(f"About {known} of {text.whole(judged)} {whom} are of known kinds ({low} to {high}).")
     sizes = data.assignment.sizes
     parts = []
     for sort in ("known", "new"):

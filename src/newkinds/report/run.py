@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from newkinds.assignment import new_kind
-from newkinds.corrections.state import number_of
 from newkinds.evaluation.scores import Scores
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.base import Snapshot
@@ -19,7 +18,7 @@ from newkinds.report.data import ReportData
 from newkinds.report.known_kinds import NearestKnown
 from newkinds.report.page import check_target, make_page
 from newkinds.runs import DamagedError, RunFolder, names
-from newkinds.runs.following import Answer, follow, read_answer, read_current_scores, read_current_trust
+from newkinds.runs.following import Answer, follow, read_answer, read_current_scores, read_current_trust, read_since
 from newkinds.runs.results import method_of, read_known_quality, read_rehearsal, read_snapshots, read_tensors
 
 T = TypeVar("T")
@@ -81,6 +80,7 @@ def report_data(run: RunFolder, unsorted: ImageSet, answer: Answer | None = None
         called=answer.called,
         said=answer.actions,
         heap=part(lambda: read_json(names.NOVELTY)),
+        since=part(lambda: read_since(run, answer)),
     )
 
 
@@ -96,8 +96,9 @@ def _nearest_known(run: RunFolder, answer: Answer) -> NearestKnown | None:
     if not run.lists(names.NEAREST_KNOWN):
         return None
     near = NearestKnown.from_tensors(read_tensors(run, names.NEAREST_KNOWN)[0])
-    numbers = [number_of(column) for column in answer.assignment.columns]  # the model's kinds are numbered from 0
-    place = np.array([-1 if n is None or n >= len(near.of_kinds) else n for n in numbers], dtype=np.int64)
+    told = answer.machine.source.get("sorted") or [new_kind(number) for number in range(len(near.of_kinds))]
+    found = {column: row for row, column in enumerate(told[: len(near.of_kinds)])}
+    place = np.array([found.get(column, -1) for column in answer.assignment.columns], dtype=np.int64)
     return replace(
         near,
         of_kinds=np.where(place < 0, -1, near.of_kinds[place]),
@@ -107,11 +108,12 @@ def _nearest_known(run: RunFolder, answer: Answer) -> NearestKnown | None:
 
 def _followed(answer: Answer, taken: Snapshot) -> Snapshot:
     """Return a snapshot with the kinds of the answer as they are now: merged ones have the sum of theirs."""
-    first = tuple(new_kind(number) for number in range(taken.p.shape[1]))
+    head = answer.machine.source.get("head") or [new_kind(number) for number in range(taken.p.shape[1])]
+    first = tuple(head[: taken.p.shape[1]])
     if answer.assignment.columns[: len(first)] == first and not answer.is_corrected:
         return taken
     into = answer.now_of(first)
-    return replace(taken, p=taken.p @ into, q=taken.q @ into)
+    return replace(taken, p=taken.p[:, : len(into)] @ into, q=taken.q[:, : len(into)] @ into)
 
 
 def _flat(found: Scores, baseline: Scores) -> dict[str, float] | None:

@@ -17,6 +17,7 @@ from newkinds.progress import QUIET, Progress
 from newkinds.rehearsal.trust import Trust
 from newkinds.runs import names
 from newkinds.runs.folder import RunFolder
+from newkinds.runs.growth import Since, read_growth, since
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import read_assignment, read_scores, read_trust
 
@@ -68,7 +69,7 @@ class Answer:
 
 def read_answer(run: RunFolder, progress: Progress = QUIET) -> Answer:
     """Return the answer of a run that has sorted its pictures."""
-    if not has_journal(run):
+    if not has_journal(run) and not run.lists(names.GROWN):
         found = read_assignment(run)
         return Answer(found, found)
     journal = Journal.open(run, progress)
@@ -93,9 +94,17 @@ def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
 
 
 def pinned_again(run: RunFolder, pictures: int) -> NDArray[np.bool_]:
-    """Return which pictures people had spoken of when the machine sorted them again, bool (N,); none if it has not."""
+    """Return which pictures people had spoken of when the machine sorted them, bool (N,), also in earlier weeks."""
+    growth = read_growth(run)
+    told = np.zeros(pictures, np.bool_) if growth is None else growth.carried.over(pictures, growth.carried.said)
     pinned = Said.from_dict(run.get_json(names.AGAIN)).pinned if run.lists(names.AGAIN) else ()
-    return np.asarray(pinned) if len(pinned) == pictures else np.zeros(pictures, dtype=np.bool_)
+    return told | pinned if len(pinned) == pictures else told
+
+
+def read_since(run: RunFolder, answer: Answer) -> Since | None:
+    """Return what is new since the last week in the answer of a run that goes on from another one."""
+    growth = read_growth(run)
+    return None if growth is None else since(growth, answer.assignment, answer.called)
 
 
 def known_columns(run: RunFolder) -> dict[str, str]:
@@ -118,7 +127,7 @@ def read_current_trust(run: RunFolder, answer: Answer) -> Trust | None:
     Confirmed pictures are right, and of one kind; the others are as pure as the kinds that the machine put them into.
     """
     trust = read_trust(run)
-    if trust is None or not answer.is_corrected or answer.state is None:
+    if trust is None or answer.state is None or not (answer.is_corrected or answer.state.told.any()):
         return trust
     confirmed = answer.state.confirmed
     acc, open_ = float(answer.assignment.probability.mean()), float((~confirmed).mean())

@@ -80,6 +80,7 @@ def keys(forms: Mapping[str, Form], optional: Mapping[str, Form] | None = None) 
     return holds
 
 
+_SOURCE = keys({}, {"method": text, "calibrated": flag, "remark": text, "head": each(kind), "sorted": each(kind)})
 _POINT = keys({"k": maybe(whole)}, {"accuracy": maybe(number), "index": maybe(number), "found": maybe(number)})
 _MIXED = keys(
     {"all": number}
@@ -147,11 +148,12 @@ FORMS: dict[str, Form] = {
         {"chance": maybe(number), "of": text, "why": text, "near_chance": flag},
     ),
     names.SCORES: keys({"truth": each(text), "discovered": _SCORES, "kmeans": _SCORES}),
-    names.ASSIGNMENT: keys(
-        {"columns": each(kind), "source": keys({}, {"method": text, "calibrated": flag, "remark": text})}
-    ),
+    names.ASSIGNMENT: keys({"columns": each(kind), "source": _SOURCE}),
     names.KNOWN: each(text),
-    names.NOVELTY: keys({"holds": text, "known": number, "low": number, "high": number}, {"same": each(each(text, 2))}),
+    names.NOVELTY: keys(
+        {"holds": text, "known": number, "low": number, "high": number},
+        {"same": each(each(text, 2)), "judged": whole},
+    ),
     names.AGAIN: both(
         keys(
             {"columns": each(text), "labels": each(whole), "pinned": each(whole), "parts": each(whole), "line": whole}
@@ -160,6 +162,29 @@ FORMS: dict[str, Form] = {
             len(value["labels"]) == len(value["parts"])
             and max(value["labels"], default=0) < len(value["columns"])
             and max(value["pinned"], default=0) < len(value["labels"])
+        ),
+    ),
+    names.GROWN: both(
+        keys(
+            {
+                "week": whole,
+                "run": text,
+                "line": whole,
+                "weeks": each(whole),
+                "was": table(kind),
+                "accepted": table(whole),
+                "confirmed": whole,
+                "left_out": whole,
+                "carried": keys(
+                    {name: each(kind) for name in ("kinds", "held", "accepted")}
+                    | {"said": each(whole), "confirmed": each(whole), "called": table(text), "next_number": whole}
+                ),
+            }
+        ),
+        lambda value: (
+            len(value["carried"]["kinds"]) <= len(value["weeks"])
+            and max([*value["carried"]["said"], *value["carried"]["confirmed"]], default=-1)
+            < len(value["carried"]["kinds"])
         ),
     ),
     names.COST: keys({"seconds": maybe(number), "megabytes": maybe(number)}),

@@ -22,12 +22,14 @@ from typing import Any
 from newkinds.assignment import Assignment
 from newkinds.corrections import Again, CorrectionError, History, Redo, State, Undo
 from newkinds.corrections.actions import Said, parse_line
+from newkinds.corrections.carried import Carried
 from newkinds.errors import RunError
 from newkinds.files import open_plain, sync_folder
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import names
 from newkinds.runs.chain import BrokenJournalError, links, sealed_line
 from newkinds.runs.folder import RunFolder
+from newkinds.runs.growth import read_growth
 from newkinds.runs.results import read_assignment
 from newkinds.version import __version__
 
@@ -62,15 +64,26 @@ class Journal:
     what was wrong with the file, in words.
     """
 
-    def __init__(self, path: Path, pictures: str, answer: Assignment, known: Sequence[str] = ()) -> None:
-        """Take a file that need not be there yet. pictures: the fingerprint of the run's; known: its known kinds."""
+    def __init__(
+        self,
+        path: Path,
+        pictures: str,
+        answer: Assignment,
+        known: Sequence[str] = (),
+        carried: Carried | None = None,
+    ) -> None:
+        """Take a file that need not be there yet. pictures: the fingerprint of the run's; known: its known kinds.
+
+        carried: what people said in earlier weeks.
+        """
         self.path = path
         self.answer = answer
-        self.history = History(answer, known)
+        self.history = History(answer, known, carried)
         self.lines: list[Line] = []
         self.remarks: list[str] = []
         self._pictures = pictures
         self._known = tuple(known)
+        self._carried = carried
         self._offset = 0  # where the last line ends
         self._hash = ""  # of the last line
         self._torn = b""  # what was noticed behind it
@@ -97,7 +110,10 @@ class Journal:
     @classmethod
     def _of(cls, run: RunFolder) -> Journal:
         known: list[str] = run.get_json(names.KNOWN)
-        journal = cls(run.path / names.JOURNAL, run.data["unsorted"]["fingerprint"], read_assignment(run), known)
+        growth = read_growth(run)
+        carried = None if growth is None else growth.carried
+        pictures: str = run.data["unsorted"]["fingerprint"]
+        journal = cls(run.path / names.JOURNAL, pictures, read_assignment(run), known, carried)
         journal._answer_now = lambda: read_assignment(RunFolder.open(run.path))
         return journal
 
@@ -174,6 +190,13 @@ class Journal:
             self.lines += lines
             return lines
 
+    def at(self, line: int) -> State:
+        """Return the state after the first lines, up to `line`, were said about the answer as it is now."""
+        history = History(self.answer, self._known, self._carried)
+        for one in self.lines[:line]:
+            history.take(one.number, one.said)
+        return history.state
+
     def _of_now(self, said: Said | type[Undo] | type[Redo]) -> Said:
         """Return an undo or a redo of what is next in turn, or what was said."""
         if said is Undo:
@@ -191,7 +214,7 @@ class Journal:
 
     def _replay(self) -> None:
         """Make the state anew from the lines that are written."""
-        self.history = History(self.answer, self._known)
+        self.history = History(self.answer, self._known, self._carried)
         for line in self.lines:
             self.history.take(line.number, line.said)
 

@@ -10,6 +10,7 @@ JOURNAL = "journal.jsonl"  # what people said about the answer, only appended to
 JOURNAL_ASIDE = "journal-aside.jsonl"  # lines of it that were torn or broken
 CHECKPOINTS = "checkpoint"  # a folder, empty when the run is finished
 
+GROWN = "grown.json"  # in a run that goes on from another one: what came along from it
 NETWORK = "network.safetensors"  # f before it met the unsorted pictures
 KNOWN_QUALITY = "known-quality.json"  # how well the known kinds are told apart, beside guessing
 TRANSFER = "transfer.safetensors"  # what the known kinds teach about features that are not trained
@@ -37,6 +38,11 @@ REPORT = "report"
 PAGE = "report/index.html"
 FIGURES = "figures"
 COST = "cost.json"  # in a comparison: what the run took
+
+
+def pictures(which: str, *, files: bool = True) -> str:
+    """Return the file of a grown run's own "known" or "unsorted" pictures: a list of files, or the pictures."""
+    return f"pictures/{which}.{'list.json' if files else 'npz'}"
 
 
 def features(which: str) -> str:

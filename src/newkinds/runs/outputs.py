@@ -26,6 +26,7 @@ class Stage:
 
 # In the order in which a run goes through them; each needs stages above it. What is not here may have been used by any.
 STAGES = (
+    Stage("grown", (names.GROWN, "pictures/"), apart=True),
     Stage("network", (names.NETWORK,)),
     Stage("features", ("features/",), ("network",), apart=True),
     Stage("transfer", (names.TRANSFER,), ("features",)),

@@ -5,21 +5,51 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from newkinds.cache import Cache
 from newkinds.datasets import named
 from newkinds.errors import RunError
 from newkinds.images import Source, in_memory, open_images
 from newkinds.images.imageset import ImageSet, fingerprint
+from newkinds.images.lists import list_from_json, relocated
 from newkinds.networks.files import network_about
 from newkinds.progress import Progress
 from newkinds.runs import names
 from newkinds.runs.folder import RunFolder
 from newkinds.runs.results import read_assignment
 
+Which = Literal["known", "unsorted"]
 
-def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: Progress) -> ImageSet:
-    """Open pictures in the shape that a run's model takes. data: the folder of named data sets."""
+
+def source_of(run: RunFolder, images: Source | None = None, which: Which = "unsorted") -> Source:
+    """Return where a run's pictures are: where they are said to be now, or where the run found them.
+
+    A grown run has a list of its own, over several weeks: `images` or, if that was remembered, a folder is where those
+    are looked for that are not in their place any more. Others have the pictures themselves.
+    """
+    for own in (names.pictures(which), names.pictures(which, files=False)):
+        if run.lists(own):
+            place = run.sources.get(which, "") if images is None else images
+            if own.endswith(".npz") or not (isinstance(place, str | os.PathLike) and Path(place).is_dir()):
+                return str(run.path / own)
+            return relocated(list_from_json(run.path / own, labelled=which == "known"), Path(place))
+    return run.source(which) if images is None else images
+
+
+def open_for(
+    run: RunFolder,
+    source: Source,
+    data: str | Path | None,
+    progress: Progress,
+    *,
+    labelled: bool = False,
+    cache: Cache | None = None,
+) -> ImageSet:
+    """Open pictures in the shape that a run's model takes. data: the folder of named data sets.
+
+    labelled, cache: as in `open_images`.
+    """
     about = network_about(run.get(names.NETWORK), str(run.path / names.NETWORK))
     options = run.settings.images
     shape: dict[str, Any] = {
@@ -29,12 +59,13 @@ def open_for(run: RunFolder, source: Source, data: str | Path | None, progress: 
         "max_pixels": options.max_pixels,
         "progress": progress,
     }
-    return open_images(named(source, data=data, **shape) or source, **shape)
+    named_set = named(source, labelled=labelled, data=data, **shape)
+    return open_images(named_set or source, labelled=labelled, cache=cache, **shape)
 
 
 def unsorted_of(run: RunFolder, data: str | Path | None, progress: Progress, images: Source | None = None) -> ImageSet:
     """Reopen a run's unsorted pictures: `images`, if given, which is remembered, otherwise where the run found them."""
-    source = run.source("unsorted") if images is None else images
+    source = source_of(run, images)
     if isinstance(source, str) and in_memory(source):
         raise RunError(
             f"The unsorted pictures of the run in {run.path} were given in memory ({source}).",

@@ -62,7 +62,9 @@ export function ask(title, build, props = {}) {
       if (before && before.isConnected) before.focus({ preventScroll: true });
       resolve(answer);
     });
-    box.addEventListener("click", (event) => event.target === box && close(null));
+    let down = null; // a finger that is lifted beside what it has opened does not close it
+    box.addEventListener("pointerdown", (event) => (down = event.target));
+    box.addEventListener("click", (event) => event.target === box && down === box && close(null));
     document.body.append(box);
     box.showModal();
   });

@@ -66,6 +66,8 @@ export function show(main) {
     );
   }
   draw();
-  main.replaceChildren(h("h2", { class: "hidden", text: "Kinds" }), bar, list);
+  const { since } = store.state;
+  const news = since.length ? h("details", { class: "since", open: matchMedia("(min-width: 60rem)").matches }, h("summary", { text: "Since last time" }), h("ul", {}, ...since.map((text) => h("li", {}, h("bdi", { text }))))) : "";
+  main.replaceChildren(h("h2", { class: "hidden", text: "Kinds" }), news, bar, list);
   return { changed: draw };
 }

@@ -5,12 +5,12 @@ import * as kind from "./kind.js";
 import * as kinds from "./kinds.js";
 import * as map from "./map.js";
 import * as next from "./next.js";
-import { begin, store, watch } from "./store.js";
+import { begin, post, store, watch, watchAgain } from "./store.js";
 import * as suggestions from "./suggestions.js";
 import * as tray from "./tray.js";
 
 const main = document.getElementById("main");
-const [back, again] = [document.getElementById("undo"), document.getElementById("redo")];
+const [back, forth, again] = ["undo", "redo", "again"].map((id) => document.getElementById(id));
 let view = null;
 
 function route() {
@@ -34,15 +34,30 @@ function progress({ progress: now }) {
   bar.firstChild.style.width = `${100 * share}%`;
   const facts = [`${number(now.confirmed)} of ${plural(now.pictures, "picture")} confirmed, ${number(now.left)} left`];
   if (now.right !== null) facts.push(`about ${percent(now.right)} of all are right now`);
-  if (now.confirmed) facts.push(`the machine was right in ${number(now.agreed)} of ${number(now.confirmed)} (${percent(now.agreed / now.confirmed)})`);
+  if (now.judged) facts.push(`the machine was right in ${number(now.agreed)} of ${number(now.judged)} (${percent(now.agreed / now.judged)})`);
   document.getElementById("progress").replaceChildren(bar, h("p", { text: facts.join(" · ") }));
 }
 
 function tools({ undo: last, redo: following }) {
   back.disabled = !last;
-  again.disabled = !following;
+  forth.disabled = !following;
   back.title = last ? `Undo: ${last.words} (Ctrl+Z)` : "";
-  again.title = following ? `Do again: ${following.words} (Ctrl+Y)` : "";
+  forth.title = following ? `Do again: ${following.words} (Ctrl+Y)` : "";
+}
+
+function sorting({ said, again: now }) {
+  const running = Boolean(now && now.running);
+  again.disabled = running || !said;
+  again.textContent = running ? "Sorting ..." : "Sort again";
+  again.title = said ? "Sort the pictures that nobody spoke of anew, by what was said" : "Nothing was said yet that pictures could be sorted by";
+}
+
+async function sortAgain() {
+  const yes = await ask("Sort again?", (close) => [
+    h("p", { text: "Pictures that nobody spoke of go to the kind that they look like by now. What you said stays, and so do numbers and names. It runs in the background, and cannot be undone." }),
+    buttons(button("Sort again", () => close(true), { class: "main", autofocus: true }), button("Not now", () => close(null))),
+  ]);
+  if (yes) await post("/api/again", {}, "");
 }
 
 const keys = [
@@ -69,7 +84,8 @@ function help() {
 }
 
 back.addEventListener("click", undo);
-again.addEventListener("click", redo);
+forth.addEventListener("click", redo);
+again.addEventListener("click", sortAgain);
 document.getElementById("keys").addEventListener("click", help);
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
@@ -93,6 +109,7 @@ watch((state) => {
   tools(state);
   if (view) view.changed(state);
 });
+watchAgain(sorting);
 begin().then(() => {
   document.documentElement.classList.toggle("wordy", !store.state.pictures);
   route();

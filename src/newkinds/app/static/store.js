@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 export const store = { state: null, version: -1, gone: false };
 const watchers = new Set();
 const every = 1200; // milliseconds between looks at what others said
+let sorting = () => {}; // gets the state whenever it is looked at
 
 export class Refused extends Error {}
 
@@ -68,11 +69,28 @@ export async function post(path, body, words) {
   }
 }
 
+export function watchAgain(watcher) {
+  sorting = watcher;
+}
+
+// What is known of sorting again: how far it is and, once, what came of it.
+function told(now) {
+  const before = store.state && store.state.again;
+  if (now && now.running) status(`Sorting again: ${now.words} ...`);
+  else if (now && now.error && (!before || before.times !== now.times)) alarm(`Not sorted again. ${now.error}`);
+  else if (now && before && before.running) status(now.words);
+  if (store.state) store.state.again = now || null;
+  sorting(store.state);
+}
+
 export function take(state) {
   const changed = state.version !== store.version;
-  store.state = state;
+  const before = store.state && store.state.again;
+  const now = state.again;
+  store.state = { ...state, again: before };
   store.version = state.version;
   if (changed) watchers.forEach((watcher) => watcher(state));
+  told(now);
 }
 
 export async function refresh() {
@@ -88,6 +106,8 @@ export async function begin() {
         if (found.kinds && found.version !== store.version) {
           status("Changed in another window.");
           take(found);
+        } else if (!found.kinds) {
+          told(found.again);
         }
       }
     } catch {
