@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from newkinds.count import Rehearsal, can_rehearse, count_rehearsed, hidden_draws, in_words
 from newkinds.count.linkage import distances_from_centres, level_of, levels, log_heights, log_number
+from newkinds.count.rehearsed import interval
 from newkinds.errors import DataError
 from newkinds.randomness import one_thread
 from newkinds.settings import Count as CountSettings
@@ -115,6 +116,25 @@ def test_a_large_heap_is_thinned_with_the_hidden_kinds(monkeypatch: pytest.Monke
 def test_the_seed_alone_decides() -> None:
     again = [count_rehearsed(rehearsals(6, noise=1.0), CountSettings(), seed=3).to_dict() for _ in range(2)]
     assert again[0] == again[1]
+
+
+@pytest.mark.parametrize(
+    ("chance", "confidence", "expected"),
+    [
+        ([0.0, 0.0, 0.2, 0.5, 0.3], 0.8, (4, 5)),  # all three would hold 1.0, the two .8
+        ([0.05, 0.25, 0.4, 0.25, 0.05], 0.8, (2, 4)),  # .9 is nearer to .8 than .65
+        ([0.1, 0.8, 0.1], 0.8, (2, 2)),
+        ([0.0, 1.0, 0.0], 0.8, (2, 2)),
+        ([0.2] * 5, 0.999, (1, 5)),
+    ],
+)
+def test_an_interval_holds_as_much_as_is_asked(
+    chance: list[float], confidence: float, expected: tuple[int, int]
+) -> None:
+    k = 1 + int(np.searchsorted(np.cumsum(chance), 0.5))
+    low, high = interval(np.array(chance), k, confidence)
+    assert (low, high) == expected
+    assert low <= k <= high
 
 
 def test_heights_by_hand() -> None:

@@ -153,12 +153,12 @@ def test_there_and_back_and_bounded() -> None:
     assert found is not None
     unlike = found[0]
     assert np.bincount(unlike.references.kinds).tolist() == [10, 10, EACH, EACH, EACH]
-    again = Unlike.from_tensors(unlike.to_tensors())
+    again = Unlike.from_tensors(unlike.to_tensors(), unlike.references.features.shape[1])
     assert again is not None
     others = kinds_of_pictures(range(4, 8), 5, 3)[0]
     np.testing.assert_array_equal(again(others), unlike(others))
     assert unlike.to_tensors()["unlike.references"].element_size() == 2
-    assert Unlike.from_tensors({}) is None
+    assert Unlike.from_tensors({}, 8) is None
 
 
 def test_the_same_seed_gives_the_same() -> None:

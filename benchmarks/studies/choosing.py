@@ -30,7 +30,7 @@ DATA = {
     "grocery": "groceries, 54 kinds known, 28 unsorted",
     "tiny-imagenet": "Tiny-ImageNet, 30 kinds known, 10 unsorted",
 }
-DRAWS, SIZES = 3, (4, 6, 10, 20)
+DRAWS, SIZES = 3, (4, 6, 10)
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.demo import SETTINGS, demo
+import newkinds as nk
+from newkinds.demo import KNOWN, SETTINGS, UNSORTED, demo
 from newkinds.progress import Progress
 from studies.tools.results import standard_error, write_result
 
@@ -20,8 +21,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed; from 100 on for tuning, nothing is kept")
     parser.add_argument("--runs", type=Path, default=Path("runs/demo-seeds"), help="where the run folders go")
+    parser.add_argument("--rehearsed", action="store_true", help="only count, by rehearsals; nothing is kept")
     chosen = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
+    if chosen.rehearsed:
+        count_by_rehearsals(range(chosen.first, chosen.first + chosen.seeds), chosen.runs)
+        return
     for seed in range(chosen.first, chosen.first + chosen.seeds):
         began = time.process_time()
         found = demo(chosen.runs / f"seed{seed}", seed=seed, progress=Progress("quiet"))
@@ -40,6 +45,14 @@ def main() -> None:
         print(rows[-1], flush=True)
     if chosen.first == 0:
         write_result("demo", summary(rows, found.scores.n_true))
+
+
+def count_by_rehearsals(seeds: range, runs: Path) -> None:
+    """Print the number of kinds that the default estimator finds, in place of the demo's own."""
+    for seed in seeds:
+        out = runs / f"rehearsed{seed}"
+        found = nk.count(KNOWN, UNSORTED, out=out, seed=seed, progress=Progress("quiet"))
+        print(seed, *(found[key] for key in ("k", "low", "high", "cannot_tell")), flush=True)
 
 
 def summary(rows: list[dict[str, Any]], kinds: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from newkinds.count import Rehearsal, hidden_draws
 from newkinds.count.rehearsed import Evidence, answer, gather
 from newkinds.datasets import named
 from newkinds.datasets.omniglot import EVALUATION
+from newkinds.features import extract_features
 from newkinds.images import open_images
 from newkinds.images.imageset import group_of
 from newkinds.networks import build_network
@@ -184,7 +185,8 @@ def photograph_features(runs: Path, name: str, data: Path | None) -> dict[str, N
     if not file.exists():
         images = open_images((data or Path()) / PHOTOGRAPHS[name][0], labelled=True)
         network = build_network("efficientnet-lite0", images.channels, images.size, seed=0).eval()
-        views = {way: nk.extract_features(network, images, view=way) for way in ("plain", "mirrored")}
+        cache = open_cache()
+        views = {way: extract_features(network, images, view=way, cache=cache) for way in ("plain", "mirrored")}
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, **views, y=images.labels, names=np.array(images.classes))
     return dict(np.load(file))

@@ -34,22 +34,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
     parser.add_argument("--runs", type=Path, default=Path("runs/studies/kinds_counted"), help="where features are kept")
+    parser.add_argument("--only", choices=kinds_counted.TITLES, help="one of the data sets")
     parser.add_argument("--show", action="store_true", help="gather nothing")
     chosen = parser.parse_args()
     rows = Rows(NAME, {"what": "what speaks for each number of kinds, on heaps for tuning"})
-    for about, make in () if chosen.show else cases(chosen.data, chosen.runs):
+    for about, make in () if chosen.show else cases(chosen.data, chosen.runs, chosen.only):
         if not rows.has(**about):
             rows.add({**about, "evidence": to_plain(gather(make()))})
             print(about, flush=True)
     show(rows.rows)
 
 
-def cases(data: Path | None, runs: Path) -> Cases:
-    """Yield what each case is, and a function that makes its rehearsals."""
-    yield from alphabets(data, runs)
-    yield from classes(data, runs)
+def cases(data: Path | None, runs: Path, only: str | None) -> Cases:
+    """Yield what each case is, and a function that makes its rehearsals. only: of one of the data sets."""
+    if only in (None, "omniglot"):
+        yield from alphabets(data, runs)
+    if only in (None, "cifar100"):
+        yield from classes(data, runs)
     for name in kinds_counted.PHOTOGRAPHS:
-        for draw in range(FIRST, FIRST + DRAWS):
+        for draw in range(FIRST, FIRST + DRAWS) if only in (None, name) else ():
             yield from kinds_counted.photographs(name, draw, data, runs, halved=True)
 
 

@@ -28,7 +28,7 @@ from newkinds.images import open_images
 from newkinds.networks import Network, open_foreign
 from newkinds.novelty import RATIOS, Rehearsed, Scale, observations
 from newkinds.pipeline.frozen import Views
-from newkinds.pipeline.heap import frozen_draws
+from newkinds.pipeline.heap import frozen_draws, parted
 from newkinds.regression import Regression
 from studies.tools.results import write_result
 
@@ -82,7 +82,8 @@ def rehearsed(views: Views, labels: NDArray[np.int64], known: int, draw: int) ->
     mine, own = views.of(taught), np.unique(labels[taught], return_inverse=True)[1]
     settings, kept = nk.Settings(), open_cache()
     way = mine.learn(own, settings, kept).chosen
-    return [one.at(known, 1.0) for one, known in product(frozen_draws(mine, own, way, settings, kept), RATIOS)]
+    draws = frozen_draws(mine, own, parted(mine, own, way, settings, kept))
+    return [one.at(known, 1.0) for one, known in product(draws, RATIOS)]
 
 
 def fit(some: list[Rehearsed]) -> Scale:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -226,8 +227,8 @@ def transfers(runs: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def is_of(name: str, data: str, network: str) -> bool:
-    """Return whether a run is of this data and this network."""
-    return name.startswith(f"{data}-") and (name.endswith(f"-{network}") if network else name[-1].isdigit())
+    """Return whether a run is of this data, of a draw that is reported, and of this network."""
+    return re.fullmatch(rf"{data}-\d-\d{f'-{network}' if network else ''}", name) is not None
 
 
 def spread(values: list[float]) -> str:

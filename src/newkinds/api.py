@@ -141,9 +141,25 @@ def discover(
     }
     base = None if preset is None else preset_for(preset, known, unsorted)
     chosen = combine(settings, given, base)
+    _check_used(chosen, variant, estimator, choose)
     say = automatic(progress)
     pipeline = open_pipeline(known, unsorted, out, chosen, truth, weights, data, device, offline, cache, say, auxiliary)
     return pipeline.result(page=page, model=model, anyway=anyway, again=again)
+
+
+def _check_used(chosen: CoreSettings, variant: str | None, estimator: str | None, choose: str | None) -> None:
+    """Raise an error if an option was given that has no say, with the others as they are."""
+    if variant is not None and chosen.method != "dtc":
+        raise UsageError(f"--variant is of dtc, and the method is {chosen.method}.", hint="Leave one of the two out.")
+    if estimator is not None and chosen.kinds != "auto":
+        raise UsageError(
+            f"--estimator has nothing to estimate: there are {chosen.kinds} kinds, as was said.",
+            hint="Leave --estimator or --kinds out.",
+        )
+    if choose == "auto" and not chosen.rehearse.rehearsals:
+        raise UsageError(
+            "--choose auto goes by rehearsals, of which none are made.", hint="Ask for some: --rehearsals 5."
+        )
 
 
 @explained("grow", "discover.batch_size")

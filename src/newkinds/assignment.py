@@ -154,8 +154,9 @@ class Assignment:
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds hold a picture; there may be columns of kinds that stayed empty."""
-        return int(np.count_nonzero(self.sizes))
+        """How many kinds hold a picture; there may be columns of kinds that stayed empty, and none is no kind."""
+        used = np.count_nonzero(self.sizes)
+        return int(used - np.count_nonzero(self.sizes[self.of_sort("none")]))
 
     def table(self) -> bytes:
         """Return path, kind, probability and runner-up of each picture as CSV, each a `safe_cell`."""

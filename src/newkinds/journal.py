@@ -57,6 +57,10 @@ def journal(
         raise UsageError("One thing at a time: undo, redo, import or mend.", hint="Ask for one, then for the next.")
     if times < 1:
         raise UsageError(f"times = {times} is less than 1.", hint="Say how many actions.")
+    if times > 1 and not (undo or redo):
+        raise UsageError(f"times = {times} of what is not said.", hint="Ask for undo or redo, or leave it out.")
+    if confirm and take is None:
+        raise UsageError("There is no file whose rows could be confirmed.", hint="Name one to import.")
     progress, folder = automatic(progress), RunFolder.open(as_path(run))
     with _edited(folder, take) as take:
         return _done(folder, say, undo, redo, times, take, confirm, mend, progress, follows=asked > 0)

@@ -144,7 +144,8 @@ def predict_images(
     found = Assignment(pictures.names, columns, probabilities, source)
     found = _as_said(run, found, model, head, said.features, extra, among, data, progress)
     rate = rate_of_none(run, none)
-    unlike = Unlike.from_tensors(extra) if rate and among == "all" else None
+    with run.understood(names.MODEL):
+        unlike = Unlike.from_tensors(extra, model.network.feature_dim) if rate and among == "all" else None
     if unlike is None:
         if none and among == "all":
             raise UsageError(

@@ -195,14 +195,37 @@ class Unlike:
         return {PREFIX + name: value.contiguous() for name, value in values.items()}
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Unlike | None:
-        """Take back what `to_tensors` gave; None where a file has none of it."""
+    def from_tensors(cls, tensors: Mapping[str, Tensor], width: int) -> Unlike | None:
+        """Take back what `to_tensors` gave; None where a file has none of it.
+
+        width: of the features of the file's f. Raises a ValueError if it is not what this version wrote.
+        """
         if PREFIX + "references" not in tensors:
             return None
+        _check_tensors(tensors, width)
         features = tensors[PREFIX + "references"].float().numpy()
         references = References.of(features, tensors[PREFIX + "kinds"].numpy())
         regression = Regression(*(tensors[PREFIX + name].numpy() for name in ("centre", "scale", "coefficients")))
         return cls(references, regression, tensors[PREFIX + "levels"].numpy())
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], width: int) -> None:
+    """Raise a ValueError if what a file has is not of the shapes that belong together, or not finite."""
+    signals, number = len(NAMES), len(tensors[PREFIX + "references"])
+    shapes = {
+        "references": (number, width),
+        "kinds": (number,),
+        "centre": (signals,),
+        "scale": (signals,),
+        "coefficients": (signals + 1,),
+        "levels": (TOGETHER + 1, LEVELS),
+    }
+    for name, shape in shapes.items():
+        found = tensors.get(PREFIX + name)
+        if found is None or tuple(found.shape) != shape or not number or not found.isfinite().all():
+            raise ValueError(f"{PREFIX}{name} should be {' x '.join(map(str, shape))} finite numbers")
+    if tensors[PREFIX + "kinds"].dtype != torch.int64 or not (tensors[PREFIX + "scale"] > 0).all():
+        raise ValueError(f"{PREFIX}kinds should be whole numbers, and {PREFIX}scale above 0")
 
 
 def rejected(members: Signals, rate: float) -> NDArray[np.bool_]:

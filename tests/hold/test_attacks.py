@@ -711,3 +711,57 @@ OPTIONS = "An option that means nothing where it is given is refused, and not le
 def test_options_of_an_export_that_has_no_use_for_them(options: dict[str, Any], run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n export to 'csv'"):
         nk.export(run, "csv", tmp_path / "a.csv", **options)
+
+
+@pytest.mark.promise(OPTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variant": "te", "method": "kmeans"},
+        {"estimator": "paper", "kinds": 3},
+        {"choose": "auto", "rehearsals": 0},
+    ],
+)
+def test_options_of_a_discovery_that_have_no_say(options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--variant|--estimator|--choose"):
+        nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.promise(OPTIONS)
+@pytest.mark.parametrize("options", [{"times": 3}, {"confirm": True}])
+def test_options_of_a_journal_that_have_no_say(options: dict[str, Any], run: Path) -> None:
+    with pytest.raises(UsageError):
+        nk.journal(run, **options)
+
+
+@pytest.mark.promise(ARGUMENTS)
+def test_more_is_undone_than_was_said(run: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    nk.journal(path, say={"do": "name", "kind": "new:0", "name": "star"})
+    with at_once(), pytest.raises(NewkindsError, match="nothing to undo"):
+        nk.journal(path, undo=True, times=10**9)
+    assert len(nk.journal(path).lines) == 1
+
+
+@pytest.mark.promise(TAMPERED)
+@pytest.mark.parametrize("name", ["references", "kinds", "centre", "scale", "coefficients", "levels"])
+@pytest.mark.parametrize("how", ["cut", "missing", "nan", "a matrix more"])
+def test_what_a_model_keeps_of_its_kinds(name: str, how: str, run: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(run, tmp_path / "run"))
+    file = path / "model/weights.safetensors"
+    tensors, about = from_bytes(file.read_bytes(), "here")
+    key = f"extra.unlike.{name}"
+    old = tensors.pop(key)
+    if how != "missing":
+        wrong = {"cut": old[:-1], "nan": old.float() * torch.nan, "a matrix more": old[None]}[how]
+        tensors[key] = wrong.contiguous()
+    if (name, how) in (("references", "cut"), ("references", "missing")):
+        tensors["extra.unlike.references"] = old[:0]
+    data = to_bytes(tensors, about)
+    told = unsealed((path / "run.json").read_bytes())
+    told["outputs"]["model/weights.safetensors"] = digest(data)
+    file.write_bytes(data)
+    (path / "run.json").write_bytes(sealed(told))
+    with pytest.raises((DataError, RunError)):
+        nk.predict(path, np.ones((2, 8), np.float32), progress=QUIET)

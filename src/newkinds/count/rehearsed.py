@@ -292,12 +292,11 @@ class Evidence:
 
 def answer(evidence: Evidence, settings: CountSettings) -> Count:
     """Return the median of what the evidence says, its interval, and whether that can be told at all."""
-    tail = (1 - settings.confidence) / 2
     numbers = np.arange(1, settings.max_kinds + 1)
     log_k = np.log(numbers)
     chance = evidence.probabilities(log_k, settings)
-    total = np.cumsum(chance)
-    low, k, high = (int(numbers[np.searchsorted(total, share)]) for share in (tail, 0.5, 1 - tail))
+    k = int(numbers[np.searchsorted(np.cumsum(chance), 0.5)])
+    low, high = interval(chance, k, settings.confidence)
     ratio = evidence.known_sizes / k
     unsure = _cannot_tell(low, high, evidence, ratio, settings)
     each = tuple(int(x) for x in np.rint(np.exp(evidence.by_ratio[len(RATIOS) // 2])))
@@ -321,6 +320,26 @@ def answer(evidence: Evidence, settings: CountSettings) -> Count:
         size_ratio=ratio,
         cannot_tell=unsure,
     )
+
+
+def interval(chance: Array, k: int, confidence: float) -> tuple[int, int]:
+    """Return the least and the largest number of an interval around k that holds the true one about so probably.
+
+    chance: of the numbers 1, 2, ..., of sum 1. Tails are equal as far as whole numbers allow. These hold more than they
+    are asked for, among small numbers much more: so ends are left out as long as that comes nearer to what is asked.
+    """
+    total, tail = np.cumsum(chance), (1 - confidence) / 2
+    low, high = (1 + int(np.searchsorted(total, share)) for share in (tail, 1 - tail))
+    high = min(high, len(chance))
+    inside = float(chance[low - 1 : high].sum())
+    while low < high:
+        ends = {number: float(chance[number - 1]) for number in (low, high) if number != k}
+        end = min(ends, key=lambda number: ends[number])
+        if abs(inside - ends[end] - confidence) >= abs(inside - confidence):
+            break
+        inside -= ends[end]
+        low, high = (low + 1, high) if end == low else (low, high - 1)
+    return low, high
 
 
 def _told_apart(rehearsals: Sequence[Rehearsal], seed: int) -> float:

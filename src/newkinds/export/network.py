@@ -93,7 +93,8 @@ def onnx_bytes(run: RunFolder, answer: Answer, what: Sorted, network: str | None
             hint="Run `newkinds discover` again with another --out.",
         )
     called, into = _as_now(head, answer, what, progress)
-    unlike = Unlike.from_tensors(extra) if run.settings.none else None
+    with run.understood(names.MODEL):
+        unlike = Unlike.from_tensors(extra, model.network.feature_dim) if run.settings.none else None
     none = None if unlike is None or NONE in called else NoneOfThese(unlike, run.settings.none)
     called = called if none is None else (*called, NONE)
     module = Probabilities(model.float(), extra.get("calibration"), into, none).eval()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -29,6 +29,7 @@ DRAWS = 3  # rehearsals of novelty
 FEWEST_KINDS = 6  # known, of which a third can be hidden and four still teach a transfer
 FEWEST_UNSEEN = 2  # kinds that f has not learnt from
 MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
+TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
 HARDLY = 0.02  # a share of new pictures that is taken for chance, or more if heaps of known kinds alone show more
 
 
@@ -97,6 +98,19 @@ class Heap:
         return cls(**{**values, "novelty": novelty, "scale": scale, "same": same})
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Known pictures in three parts, numbers int64 each, and a transfer that was learnt from those of `taught`.
+
+    hidden: of kinds that are not taught. held_out: others of the kinds that are. Each is in random order.
+    """
+
+    taught: NDArray[np.int64]
+    hidden: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+    transfer: Transfer
+
+
 def holds(found: Novelty, asked: str) -> Holds:
     """Return what a heap of this novelty holds. asked: "auto", or "mixed" where the user says so.
 
@@ -114,36 +128,54 @@ def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
     return Heap(sort, found.probability, found.known, found.low, found.high, found.draws, found.scale, same)
 
 
-def same_among(known: ImageSet, features: Features, settings: CoreSettings) -> Pairs:
-    """Return which known kinds cannot be told from one another by f's features (L, d), before any transfer."""
+def same_among(
+    known: ImageSet, features: Features, settings: CoreSettings, views: Views | None = None, parts: Sequence[Parts] = ()
+) -> Pairs:
+    """Return which known kinds cannot be told from one another.
+
+    By f's features as they are, (L, d); and, where there is a transfer, not by pictures either that it has not seen.
+    views: f's features of the known pictures, and parts of them with a transfer each.
+    """
     assert known.labels is not None
     some = _some(len(features), settings.seed)
-    return same_kinds(features[some], known.labels[some], known.classes)
+    found = same_kinds(features[some], known.labels[some], known.classes)
+    if views is None or not parts:
+        return found
+    return tuple(pair for pair in found if not _told_apart(pair, known, views, parts))
+
+
+def _told_apart(pair: tuple[str, str], known: ImageSet, views: Views, parts: Sequence[Parts]) -> bool:
+    """Return whether pictures that a transfer has not seen are nearest to pictures of their own kind, of two kinds."""
+    assert known.labels is not None
+    right: list[bool] = []
+    for one in parts:
+        rows = [
+            of[np.isin(known.labels[of], [known.classes.index(name) for name in pair])]
+            for of in (one.taught, one.held_out)
+        ]
+        if len(np.unique(known.labels[rows[0]])) < 2 or not len(rows[1]):
+            continue
+        taught, asked = (one.transfer(views.rows[0][of]) for of in rows)
+        nearest = (asked @ taught.T).argmax(axis=1)
+        right += (known.labels[rows[0]][nearest] == known.labels[rows[1]]).tolist()
+    return bool(right) and float(np.mean(right)) > TOLD_APART
 
 
 def of_frozen(
-    known: Views, labels: NDArray[np.int64], heap: Views, transfer: Transfer, settings: CoreSettings, cache: Cache
+    known: Views,
+    labels: NDArray[np.int64],
+    heap: Views,
+    transfer: Transfer,
+    settings: CoreSettings,
+    parts: Sequence[Parts],
 ) -> Novelty:
     """Return the novelty of a heap under features that are not trained here, after the transfer of the run.
 
-    labels: of the known pictures, int64 (L,).
+    labels: of the known pictures, int64 (L,). parts: of them, for rehearsals.
     """
-    draws = frozen_draws(known, labels, transfer.chosen, settings, cache)
     some = _some(len(labels), settings.seed)
+    draws = frozen_draws(known, labels, parts)
     return judge(known.of(some).transferred(transfer), labels[some], heap.transferred(transfer), draws)
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Known pictures in three parts, numbers int64 each, and a transfer that was learnt from those of `taught`.
-
-    hidden: of kinds that are not taught. held_out: others of the kinds that are. Each is in random order.
-    """
-
-    taught: NDArray[np.int64]
-    hidden: NDArray[np.int64]
-    held_out: NDArray[np.int64]
-    transfer: Transfer
 
 
 def parted(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache) -> list[Parts]:
@@ -165,22 +197,20 @@ def parted(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSett
     return found
 
 
-def frozen_draws(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache) -> list[Draw]:
-    """Return rehearsals of novelty under features that are not trained here, none if there are too few known kinds."""
+def frozen_draws(known: Views, labels: NDArray[np.int64], parts: Sequence[Parts]) -> list[Draw]:
+    """Return rehearsals of novelty under features that are not trained here."""
     draws = []
-    for one in parted(known, labels, way, settings, cache):
+    for one in parts:
         own = np.unique(labels[one.taught], return_inverse=True)[1]
         labelled, new, out = (known.of(r).transferred(one.transfer) for r in (one.taught, one.hidden, one.held_out))
         draws.append(Draw(labelled, own, new, out))
     return draws
 
 
-def hidden_kinds(
-    known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache
-) -> list[Hidden]:
+def hidden_kinds(known: Views, labels: NDArray[np.int64], parts: Sequence[Parts]) -> list[Hidden]:
     """Return known kinds that are hidden from a transfer, as `predict` sees pictures: in one view."""
     found = []
-    for one in parted(known, labels, way, settings, cache):
+    for one in parts:
         labelled, new, out = (one.transfer(known.rows[0][r]) for r in (one.taught, one.hidden, one.held_out))
         found.append(Hidden(labelled, labels[one.taught], new, labels[one.hidden], out))
     return found

@@ -21,6 +21,7 @@ from newkinds.count import can_rehearse, count_kinds, count_rehearsed, hidden_dr
 from newkinds.discovery import Discovery, read_discovery
 from newkinds.errors import DataError, HopelessError, UsageError
 from newkinds.evaluation.coverage import coverage
+from newkinds.evaluation.same_kinds import Pairs
 from newkinds.evaluation.same_kinds import in_words as same_in_words
 from newkinds.evaluation.truth import as_numbers, read_truth
 from newkinds.features import apply
@@ -35,7 +36,7 @@ from newkinds.networks.tuning import freeze_but_last
 from newkinds.novelty import Novelty
 from newkinds.parallel.processes import from_writer, is_writer
 from newkinds.pipeline.frozen import as_embeddings, behind
-from newkinds.pipeline.heap import Heap, judged, of_frozen, of_trained, same_among
+from newkinds.pipeline.heap import Heap, Parts, judged, of_frozen, of_trained, parted, same_among
 from newkinds.pipeline.known import KnownStages
 from newkinds.pipeline.known_quality import remedies
 from newkinds.pipeline.rehearsing import Rehearsal
@@ -93,6 +94,7 @@ class Pipeline(KnownStages):
                 hint=f"Ask for 2 to {len(unsorted)} with --kinds, or give more pictures.",
             )
         self.unsorted = unsorted
+        self._parts: dict[str, list[Parts]] = {}
         self.truth = None if truth is None else read_truth(truth, unsorted, progress)
         super().__init__(
             known,
@@ -119,7 +121,7 @@ class Pipeline(KnownStages):
                 hint="Take another --method, or say --heap new.",
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
-            same = same_among(self.known, self.features(network, "known", self.known), self.settings)
+            same = self._same_kinds(network)
             found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap, same))
             if is_writer():
                 assert found.novelty is not None
@@ -178,11 +180,28 @@ class Pipeline(KnownStages):
         assert self.known.labels is not None
         if self.transfers:
             known, heap = (self.views(network, *of) for of in (("known", self.known), ("unsorted", self.unsorted)))
-            of = (self.transfer(network), self.settings, self.cache)
-            return of_frozen(known, self.known.labels, heap.of(rows), *of)
+            transfer = self.transfer(network)
+            parts = self._parted(network, transfer.chosen)
+            return of_frozen(known, self.known.labels, heap.of(rows), transfer, self.settings, parts)
         features = self.features(network, "known", self.known)
         unsorted = self.features(network, "unsorted", self.unsorted)[rows]
         return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings)
+
+    def _parted(self, network: Network, way: str) -> list[Parts]:
+        """Return parts of the known pictures with a transfer each that has seen one of them, by the way of transfer."""
+        if way not in self._parts:
+            assert self.known.labels is not None
+            known = self.views(network, "known", self.known)
+            self._parts[way] = parted(known, self.known.labels, way, self.settings, self.cache)
+        return self._parts[way]
+
+    def _same_kinds(self, network: Network) -> Pairs:
+        """Return which known kinds cannot be told from one another."""
+        features = self.features(network, "known", self.known)
+        if not self.transfers:
+            return same_among(self.known, features, self.settings)
+        views, parts = self.views(network, "known", self.known), self._parted(network, self.transfer(network).chosen)
+        return same_among(self.known, features, self.settings, views, parts)
 
     def kinds(self, network: Network, heap: Heap) -> int:
         """Return the number of new kinds: the one asked for, or Algorithm 2's estimate."""
@@ -384,7 +403,8 @@ class Pipeline(KnownStages):
         known, heap = self.views(network, "known", self.known), self.features(network, "unsorted", self.unsorted)
         takes = METHODS[settings.method].takes_transfer
         transfer = self._transfer_of(network, settings) if takes else untouched(heap.shape[1])
-        return unlike_in_heap(known, self.known.labels, heap, found, transfer, settings, self.cache)
+        parts = self._parted(network, transfer.chosen)
+        return unlike_in_heap(known, self.known.labels, heap, found, transfer, settings, parts)
 
     def sort_again(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal) -> None:
         """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""

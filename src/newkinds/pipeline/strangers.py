@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.assignment import Assignment
-from newkinds.cache import Cache
 from newkinds.pipeline.frozen import Features, Views
-from newkinds.pipeline.heap import hidden_kinds
+from newkinds.pipeline.heap import Parts, hidden_kinds
 from newkinds.progress import Progress
 from newkinds.settings import CoreSettings
 from newkinds.transfer import Transfer
@@ -31,16 +31,16 @@ def unlike_in_heap(
     found: Assignment,
     transfer: Transfer,
     settings: CoreSettings,
-    cache: Cache,
+    parts: Sequence[Parts],
 ) -> Told | None:
     """Return what tells pictures that are of no kind, and how unlike those of the heap are to the kinds they are in.
 
     known, labels: features of the known pictures that f has not learnt from, and int64 (L,). heap: f's of the heap's
-    pictures as they are, float32 (N, d). Pictures are compared as `predict` sees them, in one view. None where there
-    are not two kinds.
+    pictures as they are, float32 (N, d). parts: of the known pictures, in which some are hidden. Pictures are compared
+    as `predict` sees them, in one view. None where there are not two kinds.
     """
     new = len(found.of_sort("new"))
-    hidden = hidden_kinds(known, labels, transfer.chosen, settings, cache)
+    hidden = hidden_kinds(known, labels, parts)
     return learn(transfer(known.rows[0]), new + labels, transfer(heap), found.labels, new, settings.seed, hidden)
 
 

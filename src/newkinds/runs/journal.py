@@ -11,10 +11,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +148,11 @@ class Journal:
 
     def undo(self, times: int = 1, *, base: int | None = None) -> list[Line]:
         """Take back the last actions that hold, as many as `times`; base and errors as in `say`."""
-        return self._write([Undo] * times, base)
+        return self._write(repeat(Undo, times), base)
 
     def redo(self, times: int = 1, *, base: int | None = None) -> list[Line]:
         """Do again what was undone last, as many as `times`; base and errors as in `say`."""
-        return self._write([Redo] * times, base)
+        return self._write(repeat(Redo, times), base)
 
     def mend(self) -> int:
         """Put a line that is broken, with all that follow, aside, and return how many remain before it."""
@@ -164,7 +165,7 @@ class Journal:
                 self._put_aside(descriptor, f"broken at line {error.line}")
         return self.last
 
-    def _write(self, said: Sequence[Said | type[Undo] | type[Redo]], base: int | None) -> list[Line]:
+    def _write(self, said: Iterable[Said | type[Undo] | type[Redo]], base: int | None) -> list[Line]:
         with self._locked(os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX) as descriptor:
             self._read(descriptor, mend=True)
             if base is not None and base != self.last:
