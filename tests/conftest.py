@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -16,6 +18,13 @@ from pictures import KNOWN, UNSORTED, write_pictures
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["NEWKINDS_CACHE"] = ""  # no test finds what another one kept, or leaves anything behind
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+# What tests write goes to memory, where there is room: a run waits until each of its files is on the disk, and on many
+# disks all of them together wait for longer than they compute.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("no deadline", deadline=None)

@@ -168,6 +168,7 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
         )
     run = RunFolder.open(out)
     rehearsal = run.get_json(names.REHEARSAL)
+    unchosen = sorted_as_set(arguments, out, root) if rehearsal["chosen"] != AS_SET else {}
     said = run.get_array(names.UNCALIBRATED).max(axis=1).astype(np.float64)
     assert found.scores is not None
     return {
@@ -181,8 +182,17 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
         "chosen": rehearsal["chosen"],
         "error_before": calibration_error(reliability(said, is_right(found.labels, truth_of(run)))),
         "cpu_seconds": dict(seconds),
+        **unchosen,
         **judged(run),
     }
+
+
+def sorted_as_set(arguments: dict[str, Any], out: Path, root: Path) -> dict[str, float]:
+    """Return how well a heap is sorted with the settings as they are, where rehearsals have chosen others."""
+    beside = {**arguments, "out": Path(f"{out}-as-set"), "truth": "folders", "data": root, "rehearsals": 0}
+    found = nk.discover(**beside, page=False, progress=Progress("quiet"))
+    assert found.scores is not None
+    return {"acc_as_set": found.scores.acc}
 
 
 def truth_of(run: RunFolder) -> NDArray[np.int64]:

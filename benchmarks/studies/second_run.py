@@ -50,13 +50,13 @@ def main() -> None:
         print(json.dumps(measured(chosen.root, chosen.out, chosen.one)))
         return
     if not chosen.render:
-        write_result(NAME, {"what": "seconds of the processor", "draw": 0, "seed": 0, "runs": all_runs(chosen.root)})
+        measure_all(chosen.root)
     put_table(PAGE, "stages", table(json.loads((RESULTS / f"{NAME}.json").read_text())["runs"]))
 
 
-def all_runs(root: Path) -> list[dict[str, Any]]:
-    """Return what each run took, beginning with an empty cache."""
-    found = []
+def measure_all(root: Path) -> None:
+    """Measure what each run takes, beginning with an empty cache; each is written down at once."""
+    found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         there = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "NEWKINDS_CACHE": f"{folder}/cache", "OMP_NUM_THREADS": "1", "PYTHONPATH": there}
@@ -66,8 +66,7 @@ def all_runs(root: Path) -> list[dict[str, Any]]:
                 [*line, "--out", f"{folder}/{kinds}"], env=environment, check=True, stdout=subprocess.PIPE
             )
             found.append(json.loads(done.stdout.splitlines()[-1]))
-            print(found[-1], flush=True)
-    return found
+            write_result(NAME, {"what": "seconds of the processor", "draw": 0, "seed": 0, "runs": found})
 
 
 def measured(root: Path, out: Path, kinds: int) -> dict[str, Any]:

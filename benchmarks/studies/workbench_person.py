@@ -44,6 +44,7 @@ class Person:
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{serving.port}", timeout=60, verify=False)
         self.http.get(serving.url).raise_for_status()
         self._origin = {"Origin": f"http://127.0.0.1:{serving.port}"}
+        self.bench = serving.bench
         names = serving.bench.pictures.names
         self.truth = tuple(name.partition("/")[0] for name in names)
         self.true = np.unique(self.truth, return_inverse=True)[1]
@@ -63,11 +64,10 @@ class Person:
         self.http.post(path, json=body, headers=self._origin).raise_for_status()
 
     def look(self) -> None:
-        """Look at the pictures of all kinds."""
-        self.kinds = [one["kind"] for one in self.get("/api/state")["kinds"] if one["size"]]
-        self.kind = np.zeros(len(self.truth), dtype=np.int64)
-        for number, kind in enumerate(self.kinds):
-            self.kind[self.get("/api/kind", kind=kind)["rows"]] = number
+        """Look at the pictures of all kinds, as the page has them."""
+        now = self.bench.now()
+        there, self.kind = np.unique(now.kind, return_inverse=True)
+        self.kinds = [now.kinds[kind] for kind in there.tolist()]
         self.table = np.zeros((len(self.kinds), self.true.max() + 1), dtype=int)
         np.add.at(self.table, (self.kind, self.true), 1)
         self.accuracy = float(score(self.kind, self.truth).acc or 0)

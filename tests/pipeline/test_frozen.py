@@ -14,7 +14,9 @@ import newkinds as nk
 from newkinds.features import MOST_FILLED
 from newkinds.methods.registry import HEADS
 from newkinds.networks.files import model_from_bytes
+from newkinds.pipeline.frozen import in_words
 from newkinds.runs import RunFolder, names
+from newkinds.transfer import Transfer
 
 QUICK: dict[str, Any] = {"discover": {"warmup_epochs": 2, "epochs": 3}, "transfer": {"steps": (10,)}}
 
@@ -113,3 +115,27 @@ def test_the_last_state_is_kept_beside_the_best(tmp_path: Path) -> None:
     with torch.no_grad():
         told = last(torch.from_numpy(heap)).exp().numpy()
     np.testing.assert_allclose(told, run.get_array(names.LAST_PROBABILITIES), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "tried", "told"),
+    [
+        (
+            "whiten-0.1",
+            {"none": (0.86, 0.01), "whiten-0.1": (0.94, 0.01)},
+            "94% of the pictures most like one are of its",
+        ),
+        (
+            "none",
+            {"none": (0.86, 0.01), "whiten-0.1": (0.8, 0.01)},
+            "teach nothing about the network's features that helps",
+        ),
+        ("none", {}, "The known kinds teach nothing"),
+        ("project-75", {}, "what was asked for, project-75"),
+        ("whiten-0.1", {"whiten-0.1": (0.94, 0.01), "whiten-0.3": (0.9, 0.01)}, "of its kind (whiten-0.1)."),
+    ],
+)
+def test_what_the_known_kinds_teach_in_words(chosen: str, tried: dict[str, tuple[float, float]], told: str) -> None:
+    said = in_words(Transfer(np.zeros(2, np.float32), None, chosen, tried))
+    assert told in said
+    assert ("and 86% without that" in said) is (chosen == "whiten-0.1" and "none" in tried)

@@ -28,13 +28,33 @@ def test_what_rehearsals_showed_is_of_what_was_chosen(make_data: Any) -> None:
     found = how_far(make_data(60, 4))
     assert found is not None
     assert [one.right for one in found.rehearsed] == [0.8] * 5  # with k-means, which was chosen
-    assert [(one.name, one.changes, one.chosen) for one in found.tried] == [
-        ("as set", "", False),
-        ("k-means", "method = kmeans", True),
+    assert [(one.name, one.changes, one.words, one.chosen) for one in found.tried] == [
+        ("as set", "", "", False),
+        ("k-means", "method = kmeans", "another method, kmeans", True),
     ]
     assert found.missed == "7"
     assert replace(found, trust=replace(found.trust, error=0.001)).missed == "less than 1"
     assert how_far(make_data(60, 4, rehearsals=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"initialise.neighbours": 3, "discover.neighbours": 3},
+            "each picture is sorted together with the 3 most like it",
+        ),
+        ({"initialise.neighbours": 0, "discover.neighbours": 0}, "each is sorted alone"),
+        ({"transfer.kind": "none"}, "what the known kinds teach is left out"),
+        ({"discover.power": 3}, ""),
+    ],
+)
+def test_changed_settings_in_words(changes: dict[str, Any], words: str, make_data: Any) -> None:
+    data = make_data(60, 4)
+    name = data.rehearsal["tried"][1]["name"]
+    found = how_far(replace(data, rehearsal={**data.rehearsal, "changes": {name: changes}}))
+    assert found is not None
+    assert found.tried[1].words == words
 
 
 def test_the_section_tells_it_all(make_data: Any, tmp_path: Path) -> None:

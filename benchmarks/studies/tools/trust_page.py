@@ -100,6 +100,8 @@ def all_cases(cases: dict[str, dict[str, Any]]) -> list[str]:
         between = f"{case['expected_acc']:.3f} ({case['expected_low']:.2f} to {case['expected_high']:.2f})"
         past = ", ".join(f"{acc:.2f}" for acc in case["rehearsed"]) or "none"
         told = f"{case['chosen']}{', hopeless' if case['hopeless'] else ''}"
+        if "acc_as_set" in case:
+            told += f" (as set: {case['acc_as_set']:.3f})"
         lines.append(
             f"| {name}{' (tuning)' if case['tuning'] else ''} | {case['acc']:.3f} | {between} | {past} | {told} |"
         )

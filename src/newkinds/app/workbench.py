@@ -20,6 +20,7 @@ from newkinds.app.standing import standing
 from newkinds.assignment import sort_of
 from newkinds.clustering.neighbours import nearest_by_direction
 from newkinds.corrections import CorrectionError, Redo, Undo, corrected, in_words, parse_action
+from newkinds.corrections.state import number_of
 from newkinds.progress import QUIET, Progress
 from newkinds.report.embedding_map import make_map
 from newkinds.runs import RunFolder, names
@@ -212,7 +213,8 @@ class Workbench:
             return []
         with self._lock:
             state, machine = self.journal.state, self.journal.answer
-            called = {kind: name for kind, name in state.called.items() if kind not in state.merged}
+            there = {*state.kinds, *self._growth.carried.kinds}
+            called = {kind: state.name_of(kind) or f"Kind {number_of(kind)}" for kind in there}
             return since(self._growth, corrected(machine, state), called).in_words()
 
     def ordered(self, kind: str, order: str, to: int | None = None) -> tuple[Moment, Rows]:

@@ -45,7 +45,8 @@ SPLITS = 8  # at least so many halvings of hidden kinds, over all rehearsals, ea
 LEAST_ERROR = 0.06  # of log K: what rehearsals that happen to be right are not believed beyond
 MORE_ERROR = 0.25  # of log K by the distances from centres, beside what rehearsals show
 ALIKE = 0.15  # by which share new kinds may be larger or smaller than known ones that are all equally large
-OTHERWISE, ANY_SIZE = 0.5, 0.7  # how probably they are of quite another size, and of how far, in log
+OTHERWISE, ANY_SIZE = 0.3, 0.7  # how probably they are of quite another size, and of how far, in log
+RESIZED = 0.1  # of log K, for each factor of e between sizes: what comparing thinned kinds adds to the error
 HOPELESS = 0.5  # of log K: rehearsals that are wrong by more than this say nothing
 BETTER = 0.1  # of the way from chance to all right: hidden kinds that are sorted no better than this are not told apart
 VAGUE = 3.0  # times its lower end: an interval as wide as that tells nothing
@@ -277,7 +278,8 @@ class Evidence:
         # Few rehearsals know their own error badly: as wide as Student's distribution is.
         degrees = max(3, draws - 1 + len(self.errors) // 4)
         wide = self.error * float(student.ppf(1 - tail, degrees) / student.ppf(1 - tail, 10**6))
-        misfit = np.square((self.carried(log_k) - log_k) / wide)
+        error = np.hypot(wide, RESIZED * self.log_ratio(log_k))
+        misfit = np.square((self.carried(log_k) - log_k) / error) + 2 * np.log(error)
         misfit += np.square((self.by_centres - log_k) / math.hypot(self.error_by_centres, MORE_ERROR))
         chance = np.exp(-(misfit - misfit.min()) / 2 - log_k) * self._of_sizes(log_k, settings.size_spread)
         return np.asarray(chance / chance.sum())

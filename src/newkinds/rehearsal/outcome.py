@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import t as student
 
 AS_SET = "as set"  # the candidate without changes
-CLEARLY = 0.9  # how sure it has to be that a candidate is better, one-sided
+CLEARLY = 0.975  # how sure it has to be that a candidate is better, one-sided: .9 of any of four
 LEAST_GAIN = 0.01  # in ACC, and by how much
 FIRST = 2  # rehearsals after which a candidate that gains nothing is given up, which saves time
 LOST = 0.03  # in ACC: a candidate that loses as much in the very first one is given up there

@@ -160,6 +160,15 @@ class Content:
             return None
         return self.data.known_classes[near.of_kinds[kind]], float(near.kind_distances[kind])
 
+    @property
+    def news(self) -> list[str]:
+        """What is new since the last week, in sentences that call kinds as the page does."""
+        since = self.data.since
+        if since is None:
+            return []
+        there = (*self.data.assignment.columns, *since.gone)
+        return replace(since, called={kind: text.kind_name(kind, self.data.called) for kind in there}).in_words()
+
     def came(self, kind: int) -> str:
         """Return what is new about a kind since the last week: that it is, or how many pictures came; "" if nothing."""
         since, column = self.data.since, self.data.assignment.columns[kind]

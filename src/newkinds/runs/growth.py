@@ -113,7 +113,8 @@ class Since:
         if grown:
             said.append(f"Open kinds that grew: {self._listed(grown, '+')}.")
         if self.gone:
-            said.append(f"No kinds any more, their pictures are elsewhere: {', '.join(self.gone)}.")
+            gone = ", ".join(self.called.get(kind, kind) for kind in self.gone)
+            said.append(f"No kinds any more, their pictures are elsewhere: {gone}.")
         return said
 
     def _listed(self, kinds: Mapping[str, int], sign: str = "") -> str:
