@@ -204,7 +204,7 @@ def shares_table(runs: dict[str, dict[str, Any]]) -> list[str]:
         if "-share-" in name:
             said = f"{one['said']:.0%} ({one['low']:.0%} to {one['high']:.0%})"
             lines.append(f"| {name} | {one['pictures']:,} | {one['known']:.0%} | {said} | {one['holds']} |")
-    return lines
+    return lines if len(lines) > 2 else ["Not measured yet."]
 
 
 def plot(runs: dict[str, dict[str, Any]]) -> None:
