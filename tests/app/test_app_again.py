@@ -54,7 +54,7 @@ def kept(run: Path) -> dict[str, bytes]:
 
 def test_it_is_the_same_as_by_the_command(made: Path, folder: Path, window: Window) -> None:
     before = window.asked("/api/state")
-    assert before["said"] is True
+    assert before["spoken"] is True
     assert before["again"] is None
     answer = window.post("/api/again", {})
     assert answer.status_code == 200

@@ -351,10 +351,15 @@ def test_suggested_pictures_are_moved_and_merges_are_suggested(screen: Screen, s
     wrong = sum(before.kind_of(name) != f"new:{int(name[:2])}" for name in before.names)
     screen.go("#/suggestions")
     screen.until("return document.querySelectorAll('.elsewhere .tile').length > 10")
-    for row in screen.tiles():
-        guess = screen.text(f".tile[data-row='{row}'] .guess")
-        if guess != f"Kind {int(before.names[row][:2])}":
-            screen.run("document.querySelector(`.tile[data-row='${arguments[0]}']`).click()", row)
+    seen: set[int] = set()
+    while rows := [row for row in screen.tiles() if row not in seen]:  # a page is longer than the window
+        for row in rows:
+            guess = screen.text(f".tile[data-row='{row}'] .guess")
+            if guess != f"Kind {int(before.names[row][:2])}":
+                screen.run("document.querySelector(`.tile[data-row='${arguments[0]}']`).click()", row)
+        seen.update(rows)
+        screen.run("document.querySelector(`.tile[data-row='${arguments[0]}']`).scrollIntoView()", rows[-1])
+        screen.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     screen.run(
         "[...document.querySelectorAll('.elsewhere button')].find((b) => /^Move all/.test(b.textContent)).click()"
     )

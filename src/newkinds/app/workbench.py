@@ -202,7 +202,7 @@ class Workbench:
             "redo": None if redo is None else {"line": redo[0], "words": in_words(redo[1], told)},
             "progress": come,
             "remarks": list(self.journal.remarks),
-            "said": said,
+            "spoken": said,
             "since": self.since(),
             "again": self.again.told(),
         }

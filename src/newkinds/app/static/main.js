@@ -45,11 +45,11 @@ function tools({ undo: last, redo: following }) {
   forth.title = following ? `Do again: ${following.words} (Ctrl+Y)` : "";
 }
 
-function sorting({ said, again: now }) {
+function sorting({ spoken, again: now }) {
   const running = Boolean(now && now.running);
-  again.disabled = running || !said;
+  again.disabled = running || !spoken;
   again.textContent = running ? "Sorting ..." : "Sort again";
-  again.title = said ? "Sort the pictures that nobody spoke of anew, by what was said" : "Nothing was said yet that pictures could be sorted by";
+  again.title = spoken ? "Sort the pictures that nobody spoke of anew, by what was said" : "Nothing was said yet that pictures could be sorted by";
 }
 
 async function sortAgain() {
