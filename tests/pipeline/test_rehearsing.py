@@ -14,7 +14,7 @@ from newkinds.errors import HopelessError
 from newkinds.rehearsal.outcome import AS_SET
 from newkinds.runs import RunFolder, names
 
-QUICK = {"discover": {"epochs": 2, "warmup_epochs": 1}}
+QUICK: dict[str, Any] = {"none": 0.0, "discover": {"epochs": 2, "warmup_epochs": 1}}
 
 
 def embeddings(
