@@ -17,7 +17,7 @@ from newkinds.files import as_path
 from newkinds.images import Scan, Source, check_out, opened_once
 from newkinds.images import scan as scan_folder
 from newkinds.memory import explained
-from newkinds.methods.registry import AUXILIARIES
+from newkinds.methods.registry import AUXILIARIES, METHODS
 from newkinds.networks import Network
 from newkinds.opening import open_growing, open_known, open_pipeline
 from newkinds.pipeline.backbone import open_pretrained
@@ -149,8 +149,11 @@ def discover(
 
 def _check_used(chosen: CoreSettings, variant: str | None, estimator: str | None, choose: str | None) -> None:
     """Raise an error if an option was given that has no say, with the others as they are."""
-    if variant is not None and chosen.method != "dtc":
-        raise UsageError(f"--variant is of dtc, and the method is {chosen.method}.", hint="Leave one of the two out.")
+    if variant is not None and "discover" not in METHODS[chosen.method].sections:
+        raise UsageError(
+            f"The method {chosen.method!r} has no variants, and --variant {variant} was given.",
+            hint="Leave --variant or --method out.",
+        )
     if estimator is not None and chosen.kinds != "auto":
         raise UsageError(
             f"--estimator has nothing to estimate: there are {chosen.kinds} kinds, as was said.",

@@ -215,7 +215,7 @@ def read_plain(path: Path, most: int | None = None) -> bytes:
             raise OSError(errno.EINVAL, "it is a pipe or a device", os.fspath(path))
         if most is not None and found.st_size > most:
             raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, {most:,} are allowed", os.fspath(path))
-        return stream.read()
+        return stream.read(found.st_size + 1)  # memory for what the file has, also if it grows meanwhile
 
 
 def sync_folder(folder: Path) -> None:

@@ -173,10 +173,9 @@ def test_a_file_is_read_as_long_as_it_is(tmp_path: Path, monkeypatch: pytest.Mon
             asked.append(size or 0)
             return super().read(size)
 
-    module = import_module("newkinds.images.scan")
-    monkeypatch.setattr(module, "open", lambda path, mode: Noted(io.FileIO(path)), raising=False)
+    monkeypatch.setattr("newkinds.files.open", lambda descriptor, mode: Noted(io.FileIO(descriptor)), raising=False)
     assert read_file(tmp_path / "a") == b"abc"
     assert asked == [4]
-    monkeypatch.setattr(module, "MAX_BYTES", 2)
+    monkeypatch.setattr(import_module("newkinds.images.scan"), "MAX_BYTES", 2)
     with pytest.raises(ImageError, match="larger than 2 bytes"):
         read_file(tmp_path / "a")

@@ -106,7 +106,7 @@ def test_pictures_go_through_a_frozen_network_once_and_mirrored(
 def test_the_last_state_is_kept_beside_the_best(tmp_path: Path) -> None:
     settings = {**QUICK, "discover": {"warmup_epochs": 1, "epochs": 3, "learning_rate": 3.0, "guard_tolerance": 0.0}}
     known, heap = embeddings(8, 8, seed=0), embeddings(3, 8, seed=1)[0]
-    found = nk.discover(known, heap, out=tmp_path / "run", kinds=3, settings=settings, page=False)
+    found = nk.discover(known, heap, out=tmp_path / "run", kinds=3, settings=settings, choose="off", page=False)
     assert found.choice is not None
     assert found.choice["kept"] == "best"
     run = RunFolder.open(found.path)

@@ -82,7 +82,7 @@ def test_a_run_keeps_them(tmp_path: Path) -> None:
     run = RunFolder.open(tmp_path / "run")
     kept = read_snapshots(run)
     assert [moment.epoch for moment in kept] == [0, 4, 8]
-    again = run.get_array(names.UNCALIBRATED)
+    again = run.get_array(names.PROBABILITIES)  # as the method said: nothing is rehearsed
     np.testing.assert_allclose(kept[-1].p, again[kept[-1].items], atol=1e-3)
     none = settings(**{"discover.snapshots": 0})
     nk.discover(*write_embeddings(tmp_path), out=tmp_path / "none", kinds=3, settings=none, page=False)
