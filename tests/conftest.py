@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import pytest
 import torch
 
 from pictures import KNOWN, UNSORTED, write_pictures
+
+AXE = "axe-core@4.10.3"
 
 # Two threads are slower than one on tensors as small as the tests', and many times so when the cores are busy. The
 # variable is for the programs that tests start.
@@ -50,3 +54,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=f"torch {torch.__version__} finds no CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """Return axe-core's script, from the npm registry or from the last time."""
+    folder = Path(__file__).parents[1] / "test-output" / "axe"
+    script = folder / "package" / "axe.min.js"
+    if not script.exists():
+        if not (npm := shutil.which("npm")):
+            pytest.skip("axe-core is not there, nor npm to get it")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            pytest.skip(f"axe-core cannot be had: {error}")
+        with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
+            archive.extract("package/axe.min.js", folder, filter="data")
+    return script.read_text(encoding="utf-8")

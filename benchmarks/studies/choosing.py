@@ -10,7 +10,6 @@ only that.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
 from newkinds_bench.house import DOCS
 from studies.photographs import Run, folders, spread
-from studies.tools.results import RESULTS, put_table, write_result
+from studies.tools.results import put_table, read_result, write_result
 
 NAME, PAGE = "choosing", DOCS / "trust.md"
 DATA = {
@@ -58,8 +57,7 @@ def planned() -> Iterator[tuple[str, int, int]]:
 
 def kept() -> dict[str, dict[str, Any]]:
     """Return what was measured, by name."""
-    file = RESULTS / f"{NAME}.json"
-    return dict(json.loads(file.read_text())["cases"]) if file.exists() else {}
+    return read_result(NAME, "cases")
 
 
 def measured(data: str, draw: int, each: int, root: Path, runs: Path) -> dict[str, Any]:

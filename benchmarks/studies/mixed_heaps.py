@@ -15,7 +15,6 @@ made of the same pictures, as many of both sorts as there are.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -30,7 +29,7 @@ import numpy as np
 import newkinds as nk
 from newkinds.runs import RunFolder, names
 from newkinds_bench.house import DOCS
-from studies.tools.results import RESULTS, put_table, standard_error, write_result
+from studies.tools.results import put_table, read_result, standard_error, write_result
 
 NAME, PAGE = "mixed_heaps", DOCS / "mixed-heaps.md"
 FIGURE = DOCS / "figures" / "known-share.svg"
@@ -96,8 +95,7 @@ def planned() -> Iterator[Run]:
 
 def kept() -> dict[str, dict[str, Any]]:
     """Return what was measured, by name."""
-    file = RESULTS / f"{NAME}.json"
-    return dict(json.loads(file.read_text())["runs"]) if file.exists() else {}
+    return read_result(NAME, "runs")
 
 
 def put(run: Run, values: dict[str, Any]) -> None:

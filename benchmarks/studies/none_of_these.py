@@ -14,7 +14,6 @@ and about each on its own; their features come from the cache. Draws from 100 on
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from newkinds.runs.results import read_tensors
 from newkinds.transfer import from_tensors
 from newkinds.unlike import Unlike, rejected
 from newkinds_bench.house import DOCS
-from studies.tools.results import RESULTS, put_table, write_result
+from studies.tools.results import put_table, read_result, write_result
 
 NAME, PAGE = "none_of_these", DOCS / "mixed-heaps.md"
 KNOWN, QUARTERS = 54, 4
@@ -58,8 +57,7 @@ def main() -> None:
 
 def kept() -> dict[str, dict[str, Any]]:
     """Return what was measured, by draw and quarter."""
-    file = RESULTS / f"{NAME}.json"
-    return dict(json.loads(file.read_text())["runs"]) if file.exists() else {}
+    return read_result(NAME, "runs")
 
 
 def folders(draw: int, quarter: int, root: Path, where: Path) -> set[str]:

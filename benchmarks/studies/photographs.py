@@ -12,7 +12,6 @@ that had to compute them says so by its time.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -32,7 +31,7 @@ from newkinds.evaluation.scores import score
 from newkinds.images.decode import encode
 from newkinds.runs import RunFolder, names
 from newkinds_bench.house import DOCS
-from studies.tools.results import RESULTS, put_table, standard_error, write_result
+from studies.tools.results import put_table, read_result, standard_error, write_result
 
 NAME, PAGE = "photographs", DOCS / "photographs.md"
 KNOWN = {"grocery": 54, "tiny-imagenet": 30, "cifar10": 40}  # of 82, 40 and all 40 kinds of Tiny-ImageNet
@@ -104,8 +103,7 @@ def planned() -> Iterator[Run]:
 
 def kept() -> dict[str, dict[str, Any]]:
     """Return what was measured, by name."""
-    file = RESULTS / f"{NAME}.json"
-    return dict(json.loads(file.read_text())["runs"]) if file.exists() else {}
+    return read_result(NAME, "runs")
 
 
 def put(run: Run, values: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
 from newkinds.runs.growth import read_growth
 from newkinds_bench.house import DOCS
-from studies.tools.results import RESULTS, put_table, write_result
+from studies.tools.results import put_table, read_result, write_result
 
 NAME, PAGE, FIGURE = "weeks", DOCS / "next-week.md", DOCS / "figures" / "weeks.svg"
 WEEKS, KNOWN, LABELLED, FIRST, EACH = (
@@ -70,8 +70,7 @@ def main() -> None:
 
 def kept() -> dict[str, list[dict[str, Any]]]:
     """Return what was measured, a list of weeks for each draw."""
-    file = RESULTS / f"{NAME}.json"
-    return dict(json.loads(file.read_text())["draws"]) if file.exists() else {}
+    return read_result(NAME, "draws")
 
 
 def through(root: Path, folder: Path, draw: int, weeks: int) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +13,6 @@ from windows import House, Screen, Window
 
 from newkinds.app.serving import Serving, open_workbench
 from studies.tools.made_up_run import make_run
-
-AXE = "axe-core@4.10.3"
 
 
 @pytest.fixture(scope="session")
@@ -143,21 +139,3 @@ def another(browser: Any) -> Iterator[Callable[[], str]]:
         browser.switch_to.window(handle)
         browser.close()
     browser.switch_to.window(first)
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """Return axe-core's script, from the npm registry or from the last time."""
-    folder = Path(__file__).parents[2] / "test-output" / "axe"
-    script = folder / "package" / "axe.min.js"
-    if not script.exists():
-        if not (npm := shutil.which("npm")):
-            pytest.skip("axe-core is not there, nor npm to get it")
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
-        except (OSError, subprocess.SubprocessError) as error:
-            pytest.skip(f"axe-core cannot be had: {error}")
-        with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
-            archive.extract("package/axe.min.js", folder, filter="data")
-    return script.read_text(encoding="utf-8")

@@ -6,8 +6,6 @@ import base64
 import io
 import json
 import shutil
-import subprocess
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from newkinds.report import write_report
-
-AXE = "axe-core@4.10.3"
 
 
 class Screen:
@@ -236,24 +232,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = write_report(data, tmp_path_factory.mktemp("large"))
     print(f"page of {page.stat().st_size / 1e6:.1f} MB in {time.monotonic() - started:.0f} s")
     return page
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """Return axe-core's script, from the npm registry or from the last time."""
-    folder = Path(__file__).parents[2] / "test-output" / "axe"
-    script = folder / "package" / "axe.min.js"
-    if not script.exists():
-        if not (npm := shutil.which("npm")):
-            pytest.skip("axe-core is not there, nor npm to get it")
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
-        except (OSError, subprocess.SubprocessError) as error:
-            pytest.skip(f"axe-core cannot be had: {error}")
-        with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
-            archive.extract("package/axe.min.js", folder, filter="data")
-    return script.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,12 @@ def write_result(name: str, values: dict[str, Any]) -> None:
     print(f"wrote {path}")
 
 
+def read_result(name: str, key: str) -> dict[str, Any]:
+    """Return what benchmarks/results/studies/NAME.json has under a key, nothing where there is no such file."""
+    path = RESULTS / f"{name}.json"
+    return dict(json.loads(path.read_text())[key]) if path.exists() else {}
+
+
 def between_marks(text: str, name: str, lines: list[str]) -> str:
     """Return a page's text with lines put between its marks, <!-- NAME --> and <!-- /NAME -->."""
     block = "\n".join([f"<!-- {name} -->", *lines, f"<!-- /{name} -->"])
