@@ -221,6 +221,7 @@ class Hands:
             self._touch("touchStart", *points[0])
             for point in points[1:]:
                 self._touch("touchMove", *point)
+            time.sleep(0.2)  # a finger lifted in motion throws the page, and the next tap only stops that
             self._touch("touchEnd")
             return
         for number, (x, y) in enumerate([*points, points[-1]]):
