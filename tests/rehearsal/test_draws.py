@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newkinds.rehearsal.draws import FEWEST_EACH, Draw, about_so_many, draw_heaps
+from newkinds.rehearsal.draws import FEWEST_EACH, Draw, draw_heaps
 
 
 def heaps(labels: np.ndarray[Any, Any], **changes: Any) -> list[Draw]:
@@ -26,17 +26,22 @@ def test_a_heap_has_as_many_kinds_as_the_real_one_and_differs_from_the_others() 
         assert (np.diff(draw.items) > 0).all()
 
 
-@pytest.mark.parametrize(("kinds", "nearby"), [(24, 28), (28, 45), (10, 7), (3, 5)])
-def test_somewhat_other_numbers_of_kinds_have_the_same_heaps(kinds: int, nearby: int) -> None:
-    labels = np.repeat(np.arange(100), 60)
-    mine, other = (heaps(labels, kinds=number, pictures=1200) for number in (kinds, nearby))
-    assert all(np.array_equal(a.items, b.items) for a, b in zip(mine, other, strict=True))
-    assert len(heaps(labels, kinds=max(2, kinds // 2), pictures=1200)[0].hidden) < len(mine[0].hidden)
+@pytest.mark.parametrize(
+    ("known", "kinds", "others"),
+    [(100, 28, (24, 40, 100)), (100, 10, (7, 11)), (54, 28, (12, 16, 24, 35)), (30, 10, (6, 20))],
+)
+def test_other_numbers_of_kinds_have_the_same_heaps(known: int, kinds: int, others: tuple[int, ...]) -> None:
+    labels = np.repeat(np.arange(known), 40)
+    mine = heaps(labels, kinds=kinds, pictures=kinds * 40)
+    for other in others:
+        found = heaps(labels, kinds=other, pictures=max(other, kinds) * 40)
+        assert all(np.array_equal(a.items, b.items) for a, b in zip(mine, found, strict=True)), other
+    assert len(heaps(labels, kinds=kinds // 4, pictures=kinds * 40)[0].hidden) < len(mine[0].hidden)
 
 
 @pytest.mark.parametrize(("kinds", "about"), [(1, 2), (2, 2), (3, 4), (11, 8), (12, 16), (22, 16), (23, 32)])
-def test_about_so_many_kinds(kinds: int, about: int) -> None:
-    assert about_so_many(kinds) == about
+def test_about_so_many_kinds_are_hidden(kinds: int, about: int) -> None:
+    assert {len(draw.hidden) for draw in heaps(np.repeat(np.arange(100), 5), kinds=kinds)} == {about}
     assert 1 / 1.5 < about / max(2, kinds) < 1.5
 
 
@@ -66,7 +71,9 @@ def test_kinds_are_thinned_to_the_size_that_is_usual_in_the_heap() -> None:
     labels = np.repeat(np.arange(20), np.arange(20) + 100)
     for draw in heaps(labels, pictures=4 * 20):
         sizes = np.bincount(labels[draw.items])
-        assert 15 <= sizes[sizes > 0].mean() <= 25
+        assert 16 <= sizes[sizes > 0].mean() <= 24  # steps of the square root of two
+    for draw in heaps(labels, pictures=4 * 90):
+        assert np.array_equal(draw.items, np.flatnonzero(np.isin(labels, draw.hidden)))  # nearly as many: all of them
     for draw in heaps(labels, pictures=10**6, most=200):
         assert len(draw.items) <= 210
 

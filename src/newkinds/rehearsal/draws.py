@@ -15,6 +15,7 @@ FEWEST_HIDDEN = 2  # kinds: with one, there is nothing to sort
 FEWEST_EACH = 3  # pictures of a kind, or it is not hidden: of fewer, hardly any can be right or wrong
 AGAIN = 20  # times that kinds are drawn again for a rehearsal that there was already
 SPARED = 2  # kinds that stay known, where the others teach the transfer
+AS_LARGE = 0.5**0.5  # of the mean size of known kinds: kinds of the heap that are larger than that count as equally large
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +44,10 @@ def draw_heaps(
     labels: of the known pictures, int64 (L,). unseen: the kinds that f has not learnt from. number: of heaps. kinds,
     pictures: of the real heap. most: pictures in one heap. shared: whether the kinds that are not hidden teach
     something, so that at least half of all should stay. groups: of all kinds, by number; a heap is then of one group.
-    Fewer heaps, or none, where there are too few kinds. How many kinds a rehearsal has need only be about right, so it
-    is a power of two: a run with a somewhat other number of kinds then finds its rehearsals in the cache.
+    Fewer heaps, or none, where there are too few kinds. How many kinds a rehearsal has, and how large they are, need
+    only be about right, so both go in steps: a run with another number of kinds then mostly finds its rehearsals in the
+    cache.
     """
-    kinds = about_so_many(kinds) if groups is None else kinds
     sizes = np.bincount(labels)
     fit = [kind for kind in unseen if sizes[kind] >= FEWEST_EACH]
     parts = [fit]
@@ -68,27 +69,33 @@ def draw_heaps(
     return heaps
 
 
-def about_so_many(kinds: int) -> int:
-    """Return the power of two that is nearest to a number of kinds by its ratio."""
-    return int(2 ** round(math.log2(max(2, kinds))))
-
-
 def _how_many(there: int, kinds: int, shared: bool, together: bool) -> int:
-    """Return how many kinds to hide: at most half where the others teach, otherwise most, so that heaps differ."""
+    """Return how many kinds to hide: the power of two that is nearest to the heap's number by its ratio.
+
+    At most half of those that there are where the others teach; otherwise at most four fifths, so that heaps differ.
+    """
     if together:  # a group is hidden whole
         return there
-    if shared:
-        return max(min(kinds, there // 2), min(FEWEST_HIDDEN, there - SPARED))
-    return max(min(kinds, -(-4 * there // 5)), min(FEWEST_HIDDEN, there))
+    most = there // 2 if shared else -(-4 * there // 5)
+    least = min(FEWEST_HIDDEN, there - SPARED if shared else there)
+    return max(2 ** min(round(math.log2(max(2, kinds))), int(math.log2(max(1, most)))), least)
 
 
 def _pictures(
     labels: NDArray[np.int64], hidden: NDArray[np.int64], typical: float, most: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return pictures of the hidden kinds, thinned where they have more than is typical of the heap's kinds."""
+    """Return pictures of the hidden kinds, thinned where they have clearly more than is typical of the heap's kinds."""
     members = [np.flatnonzero(labels == kind) for kind in hidden]
     sizes = np.array([len(one) for one in members])
-    share = min(1.0, typical / sizes.mean(), most / sizes.sum())
+    share = min(_share(typical / sizes.mean()), most / sizes.sum())
     kept = np.clip(np.rint(sizes * share).astype(np.int64), np.minimum(sizes, FEWEST_EACH), sizes)
     drawn = [random.permutation(one)[:n] for one, n in zip(members, kept, strict=True)]
     return np.sort(np.concatenate(drawn))
+
+
+def _share(ratio: float) -> float:
+    """Return the share of their pictures that hidden kinds keep, in steps of the square root of two.
+
+    ratio: of the size of the heap's kinds to theirs.
+    """
+    return 1.0 if ratio > AS_LARGE else float(2 ** (round(2 * math.log2(ratio)) / 2))
