@@ -15,7 +15,7 @@ FEWEST_HIDDEN = 2  # kinds: with one, there is nothing to sort
 FEWEST_EACH = 3  # pictures of a kind, or it is not hidden: of fewer, hardly any can be right or wrong
 AGAIN = 20  # times that kinds are drawn again for a rehearsal that there was already
 SPARED = 2  # kinds that stay known, where the others teach the transfer
-AS_LARGE = 0.5**0.5  # of the mean size of known kinds: kinds of the heap that are larger than that count as equally large
+AS_LARGE = 0.5**0.5  # of the mean size of hidden kinds: what is larger counts as equally large
 
 
 @dataclass(frozen=True, eq=False)
