@@ -186,5 +186,7 @@ def test_how_many_hidden_kinds_are_enough(hidden: int, draws: int, enough: bool)
 
 def test_the_number_in_words() -> None:
     values = {**count_rehearsed(rehearsals(8), CountSettings()).to_dict(), "low": 7, "high": 9, "error": 0.1}
-    told = "New kinds: 8; 7 to 9 with 80% confidence (hidden known kinds were counted within 11%)."
-    assert in_words(values) == told
+    assert in_words(values) == (
+        "New kinds: 8; probably 7 to 9: such a range holds the true number in 80% of cases (hidden known kinds were "
+        "counted within 11%)."
+    )

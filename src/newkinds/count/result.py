@@ -80,12 +80,14 @@ def in_words(count: Mapping[str, Any]) -> str:
     between = f"{low} to {high}" if high > low else f"{low}"
     if count.get("estimator") == "rehearsed":
         return (
-            f"New kinds: {count['k']}; {between} with {count['confidence']:.0%} confidence (hidden known kinds were "
-            f"counted within {math.expm1(count['error']):.0%})."
+            f"New kinds: {count['k']}; probably {between}: such a range holds the true number in "
+            f"{count['confidence']:.0%} of cases (hidden known kinds were counted within "
+            f"{math.expm1(count['error']):.0%})."
         )
     return (
-        f"New kinds: {count['k']}; {between} with {count['confidence']:.0%} confidence (of clusters beside the probes, "
-        f"their accuracy asks for {count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
+        f"New kinds: {count['k']}; other divisions of the known kinds say {between}, of which nobody measured how often "
+        f"it holds the true number (of clusters beside the probes, their accuracy asks for {count['k_accuracy']} and "
+        f"the index of the unsorted for {count['k_index']})."
     )
 
 

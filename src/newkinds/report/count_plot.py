@@ -32,8 +32,8 @@ def count_plot(count: Mapping[str, Any]) -> bytes:
         axis.spines["top"].set_visible(False)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.axvline(count["k_mean"], color="#444444", linestyle="--", linewidth=1)
-    sure = f", {count['low']} to {count['high']} with {count['confidence']:.0%}" if count["confidence"] else ""
-    left.set_title(f"{count['k']} new kinds{sure}", loc="left")
+    about_so = f", probably {count['low']} to {count['high']}" if count["confidence"] else ""
+    left.set_title(f"{count['k']} new kinds{about_so}", loc="left")
     left.set_xlabel(about)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
