@@ -35,6 +35,7 @@ from studies.tools.results import write_result
 NAME = "novelty_beginning"
 SOURCES = {"grocery": ("grocery", 54), "tiny-imagenet": ("tiny-imagenet/train", 30)}  # folder, kinds known
 DRAWS = (100, 101)
+NEW = (0.03, 0.1, 0.3, 1.0)  # new pictures in the heap to labelled ones
 NEXT_TO_NOTHING = 0.1  # observations that zero coefficients count as: the fit is finite even if all can be told
 
 
@@ -83,7 +84,7 @@ def rehearsed(views: Views, labels: NDArray[np.int64], known: int, draw: int) ->
     settings, kept = nk.Settings(), open_cache()
     way = mine.learn(own, settings, kept).chosen
     draws = frozen_draws(mine, own, parted(mine, own, way, settings, kept))
-    return [one.at(known, 1.0) for one, known in product(draws, RATIOS)]
+    return [seen for one, known, new in product(draws, RATIOS, NEW) for seen in one.at(known, new)]
 
 
 def fit(some: list[Rehearsed]) -> Scale:

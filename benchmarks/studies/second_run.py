@@ -2,8 +2,8 @@
 
 ROOT/grocery has one folder of photographs a kind, of which 54 are known (draw 0). The first run is told the true number
 of kinds, 28; the others are told other numbers. All share a cache, which is empty at first, and each is a process of
-its own. 24 kinds are rehearsed as 28 are, and 16 are not. Writes benchmarks/results/studies/second_run.json and the
-table of docs/trust.md; with --render, only the table.
+its own. Writes benchmarks/results/studies/second_run.json and the table of docs/trust.md; with --render, only the
+table.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -37,10 +37,9 @@ STRENGTH = 20.0  # observations that the beginning counts as, for each coefficie
 USUAL_ERROR = 0.1  # of the share of known pictures, on other data sets
 SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
 RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, before their number is estimated
-FEWEST_NEW, MOST_NEW = (
-    0.3,
-    4.0,
-)  # of new pictures in the heap to labelled ones, in rehearsals: of fewer, too few are seen
+MOST_NEW = 4.0  # of new pictures in the heap to labelled ones, in rehearsals
+FEWEST = 20  # pictures of either sort in a rehearsal
+SAMPLES = 6  # rehearsals that one draw gives, where the heap has so few pictures that several can be had
 AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
 COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
@@ -85,11 +84,15 @@ def signals(labelled: Features, labels: NDArray[np.int64], heap: Features) -> ND
     labelled, heap: features of labelled and unsorted pictures, float (L, d) and (N, d), under one f and transfer.
     labels: of the former, int64 (L,).
     """
+    return _signals(labelled, _within_kinds(labelled, labels), heap)
+
+
+def _signals(labelled: Features, own: NDArray[np.float64], heap: Features) -> NDArray[np.float64]:
+    """Return the same, where it is known how far labelled pictures are from others of their kind, (L,)."""
     to_labelled, far = most_similar(heap, labelled, MANY)
     likes, apart = most_similar(heap, None, MANY)
     if not apart.shape[1]:  # a heap of one picture
         likes, apart = np.zeros((len(heap), 1), np.int64), far[:, :1]
-    own = _within_kinds(labelled, labels)
     near = _log_mean(far, FEW) - _log_mean(apart, FEW)
     contrast = _log_mean(far, MANY) - _log_mean(apart, MANY)
     remote = _log_mean(far, FEW) - own[to_labelled[:, :FEW]].mean(axis=1)
@@ -120,30 +123,54 @@ def _within_kinds(labelled: Features, labels: NDArray[np.int64]) -> NDArray[np.f
 class Draw:
     """Known kinds that are hidden, and known pictures that are held out, under an f and a transfer that saw neither.
 
-    labelled, hidden, held_out: features, float (L, d), (n, d) and (m, d). labels: of the first, int64 (L,). The rows of
-    each are in random order, so that the first ones are a sample.
+    labelled, hidden, held_out: features, float (L, d), (n, d) and (m, d). labels, kinds: of the first and of the
+    second, int64 (L,) and (n,). The rows of each are in random order, so that the first ones are a sample.
     """
 
     labelled: Features
     labels: NDArray[np.int64]
     hidden: Features
+    kinds: NDArray[np.int64]
     held_out: Features
+    _own: dict[int, NDArray[np.float64]] = field(default_factory=dict)  # distances within kinds, by labelled pictures
 
-    def at(self, known: float, new: float) -> Rehearsed:
-        """Return what is seen of a heap that has so many pictures of known and of new kinds for each labelled one.
+    def at(self, known: float, new: float) -> list[Rehearsed]:
+        """Return what is seen of heaps that have so many pictures of known and of new kinds for each labelled one.
 
-        The denser labelled pictures lie beside those of the heap, the nearer they are.
+        The denser labelled pictures lie beside those of the heap, the nearer they are. Where few pictures are wanted,
+        there are several heaps. How large the kinds of the real one are is not known, so theirs differ: some have
+        pictures of all hidden kinds, some of a half or a quarter of these.
         """
         kept = max(1, int(min(len(self.labelled), len(self.held_out) / known, len(self.hidden) / new)))
-        out, hidden = (max(1, round(ratio * kept)) for ratio in (known, new))
-        labelled, labels, held_out = self.labelled[:kept], self.labels[:kept], self.held_out[:out]
-        both = np.concatenate([self.hidden[:hidden], held_out])
+        out, hidden = (max(FEWEST, round(ratio * kept)) for ratio in (known, new))
+        samples = max(1, min(SAMPLES, len(self.hidden) // hidden, len(self.held_out) // out))
+        return [
+            self._seen(kept, self._hidden(hidden, sample), self.held_out[sample * out : (sample + 1) * out])
+            for sample in range(samples)
+        ]
+
+    def _hidden(self, pictures: int, sample: int) -> Features:
+        """Return so many pictures of hidden kinds, which are others in each sample."""
+        kinds = np.roll(np.unique(self.kinds), -sample)
+        rows = np.flatnonzero(np.isin(self.kinds, kinds[: -(-len(kinds) // 2 ** (sample % 3))]))
+        if len(rows) < pictures:
+            rows = np.arange(len(self.hidden))
+        return self.hidden[np.roll(rows, -sample * pictures)[:pictures]]
+
+    def _seen(self, kept: int, hidden: Features, held_out: Features) -> Rehearsed:
+        labelled, own = self.labelled[:kept], self._within(kept)
+        both = np.concatenate([hidden, held_out])
         return Rehearsed(
-            signals(labelled, labels, both),
-            np.arange(len(both)) < len(both) - len(held_out),
-            signals(labelled, labels, self.hidden[:hidden]),
-            signals(labelled, labels, held_out),
+            _signals(labelled, own, both),
+            np.arange(len(both)) < len(hidden),
+            _signals(labelled, own, hidden),
+            _signals(labelled, own, held_out),
         )
+
+    def _within(self, kept: int) -> NDArray[np.float64]:
+        if kept not in self._own:
+            self._own[kept] = _within_kinds(self.labelled[:kept], self.labels[:kept])
+        return self._own[kept]
 
 
 def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: Sequence[Draw]) -> Novelty:
@@ -154,15 +181,17 @@ def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: 
     """
     seen = signals(labelled, labels, heap)
     heaps = len(heap) / len(labelled)
-    found = _judged(seen, [_at(draw, known, heaps - known) for draw in draws for known in RATIOS])
+    found = _judged(seen, [one for draw in draws for known in RATIOS for one in _at(draw, known, heaps - known)])
     for _ in range(AGAIN if draws else 0):
-        found = _judged(seen, [_at(draw, found.known * heaps, (1 - found.known) * heaps) for draw in draws])
+        known = found.known * heaps
+        found = _judged(seen, [one for draw in draws for one in _at(draw, known, heaps - known)])
     return found
 
 
-def _at(draw: Draw, known: float, new: float) -> Rehearsed:
-    """Return a rehearsal at these ratios of known and of new pictures to labelled ones, or the nearest it can have."""
-    within = np.clip([known, new], [RATIOS[0], FEWEST_NEW], [RATIOS[-1], MOST_NEW])
+def _at(draw: Draw, known: float, new: float) -> list[Rehearsed]:
+    """Return rehearsals at these ratios of known and of new pictures to labelled ones, or the nearest it can have."""
+    least = FEWEST / len(draw.labelled)
+    within = np.clip([known, new], least, [max(least, RATIOS[-1]), max(least, MOST_NEW)])
     return draw.at(float(within[0]), float(within[1]))
 
 

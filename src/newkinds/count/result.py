@@ -85,9 +85,9 @@ def in_words(count: Mapping[str, Any]) -> str:
             f"{math.expm1(count['error']):.0%})."
         )
     return (
-        f"New kinds: {count['k']}; other divisions of the known kinds say {between}, of which nobody measured how often "
-        f"it holds the true number (of clusters beside the probes, their accuracy asks for {count['k_accuracy']} and "
-        f"the index of the unsorted for {count['k_index']})."
+        f"New kinds: {count['k']}; other divisions of the known kinds say {between}, of which nobody measured how "
+        f"often it holds the true number (of clusters beside the probes, their accuracy asks for "
+        f"{count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
     )
 
 

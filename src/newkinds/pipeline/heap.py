@@ -203,7 +203,7 @@ def frozen_draws(known: Views, labels: NDArray[np.int64], parts: Sequence[Parts]
     for one in parts:
         own = np.unique(labels[one.taught], return_inverse=True)[1]
         labelled, new, out = (known.of(r).transferred(one.transfer) for r in (one.taught, one.hidden, one.held_out))
-        draws.append(Draw(labelled, own, new, out))
+        draws.append(Draw(labelled, own, new, labels[one.hidden], out))
     return draws
 
 
@@ -238,8 +238,9 @@ def of_trained(
             some = random.permutation(kept)[:MOST_LABELLED]
             own = np.unique(trained.labels[some], return_inverse=True)[1]
             hidden = random.permutation(len(probes.classes))[: max(FEWEST_UNSEEN, len(probes.classes) // 2)]
-            new = random.permutation(unseen[np.isin(probes.labels, hidden)])
-            draws.append(Draw(features[rows[some]], own, features[new], features[rows[random.permutation(out)]]))
+            new = random.permutation(np.flatnonzero(np.isin(probes.labels, hidden)))
+            held_out = features[rows[random.permutation(out)]]
+            draws.append(Draw(features[rows[some]], own, features[unseen[new]], probes.labels[new], held_out))
     some = _some(len(features), settings.seed)
     return judge(features[some], known.labels[some], heap, draws)
 
