@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from newkinds import novelty
-from newkinds.novelty import Draw, judge, shifted, signals
+from newkinds.novelty import Draw, by_held_out, judge, shifted, signals
 
 
 def world(
@@ -73,6 +73,28 @@ def test_without_rehearsals_other_data_sets_speak() -> None:
     found = judge(labelled, labels, heap, [])
     assert found.draws == 0
     assert roc_auc_score(np.arange(len(heap)) >= 160, found.probability) > 0.9
+
+
+@pytest.mark.parametrize(("known", "new"), [(0, 30), (10, 20), (20, 10)])
+def test_held_out_pictures_tell_the_share_where_new_ones_are_clearly_strange(known: int, new: int) -> None:
+    labelled, labels, heap, _ = world(7, known, new, kinds=5, each=60)
+    out = np.arange(len(labels)) % 3 == 0
+    found = by_held_out(labelled[~out], labels[~out], labelled[out], heap)
+    assert found is not None
+    is_new = np.arange(len(heap)) >= 5 * known
+    assert abs(found.known - (1 - is_new.mean())) < 0.12
+    assert found.low <= found.known <= found.high
+    assert ((found.probability > 0.5) == is_new).mean() > 0.95
+    assert (found.draws, found.held_out) == (0, 100)
+
+
+@pytest.mark.parametrize(("new", "apart"), [(20, 0.9), (0, 0.35)])
+def test_held_out_pictures_tell_nothing_where_new_ones_are_like_known_ones_or_there_are_none(
+    new: int, apart: float
+) -> None:
+    labelled, labels, heap, _ = world(8, 20, new, kinds=5, each=60, apart=apart)
+    out = np.arange(len(labels)) % 3 == 0
+    assert by_held_out(labelled[~out], labels[~out], labelled[out], heap) is None
 
 
 def test_signals_do_not_depend_on_the_scale_of_features() -> None:

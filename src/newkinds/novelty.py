@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from newkinds.clustering.neighbours import most_similar
 from newkinds.regression import Regression
@@ -43,6 +45,9 @@ SAMPLES = 6  # rehearsals that one draw gives, where the heap has so few picture
 AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
 COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
+LEVELS = (0.25, 0.5, 0.75)  # of remoteness among held-out pictures; what lies above the middle one counts as known
+STRANGE = 0.05  # of held-out pictures that are as remote as new ones are meant to be
+CLEAN = 0.1  # of the heap: what may be neither as near as known pictures nor as strange as new ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +57,8 @@ class Novelty:
     probability: that each picture is of a new kind, float32 (N,). known: the share of pictures that are probably of
     known kinds; low, high: a range that is meant to hold the true one four times in five. pure: the largest share that
     heaps of hidden kinds alone seemed to have, and spoilt: the largest share of new pictures that heaps of known kinds
-    alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught.
+    alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught. held_out: of how many known
+    pictures that were held out it was read off instead.
     """
 
     probability: NDArray[np.float32]
@@ -63,6 +69,7 @@ class Novelty:
     spoilt: float
     draws: int
     scale: Scale
+    held_out: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +193,55 @@ def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: 
         known = found.known * heaps
         found = _judged(seen, [one for draw in draws for one in _at(draw, known, heaps - known)])
     return found
+
+
+def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Features, heap: Features) -> Novelty | None:
+    """Return how new a heap is beside held-out known pictures (m, d) alone, where no known kind can be hidden.
+
+    Known pictures of the heap are as remote from labelled ones as held-out ones are, so their number can be read off
+    those that are nearer than half of the latter (as Storey counts true null hypotheses). That holds if new pictures
+    are never that near, which nobody can promise: a network may not tell them from known ones at all. So there is an
+    answer only where the heap clearly falls into two parts: the same share at several levels, and nearly all the rest
+    more remote than held-out pictures ever are. Otherwise None.
+    """
+    own = _within_kinds(labelled, labels)
+    usual, found = (np.sort(_remote(labelled, own, rows)) for rows in (held_out, heap))
+    nearer = 1 - np.searchsorted(usual, found) / len(usual)  # the share of held-out pictures that are as remote
+    shares = np.array([float((nearer > level).mean()) / (1 - level) for level in LEVELS])
+    known = float(min(shares[1], 1.0))
+    strange = float((nearer <= STRANGE).mean()) - STRANGE * known
+    chance = COVERED * known / np.sqrt(len(usual))
+    if np.ptp(shares) > CLEAN + 2 * chance or strange < max(CLEAN, 1 - known - CLEAN - chance):
+        return None
+    scale = beginning()
+    p = np.clip(scale.regression(_signals(labelled, own, heap)), SURE, 1 - SURE)
+    wide = float(np.hypot(COVERED * USUAL_ERROR, chance))
+    return Novelty(
+        _with_mean(p, 1 - known).astype(np.float32),
+        known,
+        max(0.0, known - wide),
+        min(1.0, known + wide),
+        pure=0.0,
+        spoilt=0.0,
+        draws=0,
+        scale=scale,
+        held_out=len(held_out),
+    )
+
+
+def _remote(labelled: Features, own: NDArray[np.float64], rows: Features) -> NDArray[np.float64]:
+    """Return how far pictures are from the nearest labelled ones, beside what these are from others of their kinds."""
+    nearest, far = most_similar(rows, labelled, FEW)
+    remote: NDArray[np.float64] = _log_mean(far, FEW) - own[nearest].mean(axis=1)
+    return remote
+
+
+def _with_mean(probability: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
+    """Return probabilities (N,), all moved by one factor of their odds, so that their mean is about this."""
+    odds = np.log(probability / (1 - probability))
+    wanted = float(np.clip(mean, SURE, 1 - SURE))
+    moved: NDArray[np.float64] = expit(odds + brentq(lambda by: float(expit(odds + by).mean()) - wanted, -40, 40))
+    return moved
 
 
 def _at(draw: Draw, known: float, new: float) -> list[Rehearsed]:

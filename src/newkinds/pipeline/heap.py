@@ -14,7 +14,7 @@ from newkinds.cache import Cache
 from newkinds.evaluation.same_kinds import Pairs, same_kinds
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.mixed import probably_new
-from newkinds.novelty import Draw, Novelty, Scale, judge, signals
+from newkinds.novelty import Draw, Novelty, Scale, by_held_out, judge, signals
 from newkinds.parallel.processes import from_writer
 from newkinds.pipeline.frozen import Features, Views
 from newkinds.pretrain.pretraining import split_held_out
@@ -28,6 +28,7 @@ Holds = Literal["new", "mixed", "known"]
 DRAWS = 3  # rehearsals of novelty
 FEWEST_KINDS = 6  # known, of which a third can be hidden and four still teach a transfer
 FEWEST_UNSEEN = 2  # kinds that f has not learnt from
+FEWEST_HELD_OUT = 20  # known pictures that f has not learnt from
 MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
 HARDLY = 0.02  # a share of new pictures that is taken for chance, or more if heaps of known kinds alone show more
@@ -42,6 +43,7 @@ class Heap:
     pictures of known kinds, and its range. draws: rehearsals behind that. scale: how novelty is told, for rehearsals.
     same: pairs of known kinds that cannot be told from one another.
     judged: of how many pictures that is said, None: of all; of the others people had said of which kind they are.
+    held_out: known pictures behind that in place of rehearsals.
     """
 
     holds: Holds = "new"
@@ -53,6 +55,7 @@ class Heap:
     scale: Scale | None = None
     same: Pairs = ()
     judged: int | None = None
+    held_out: int = 0
 
     def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
         """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
@@ -68,7 +71,10 @@ class Heap:
         """Return what the heap holds, as a sentence."""
         assert self.novelty is not None
         n = len(self.novelty) if self.judged is None else self.judged
-        basis = "" if self.draws else ", by what was found on other data sets: too few known kinds to rehearse it"
+        told_by = (
+            f"{self.held_out} known pictures that were held out" if self.held_out else "what was found on other data"
+        )
+        basis = "" if self.draws else f", by {told_by}: too few known kinds to rehearse it"
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
         if self.holds == "new":
@@ -88,6 +94,7 @@ class Heap:
             "scale": scale,
             "same": [list(pair) for pair in self.same],
             **({} if self.judged is None else {"judged": self.judged}),
+            **({"held_out": self.held_out} if self.held_out else {}),
         }
 
     @classmethod
@@ -125,7 +132,8 @@ def holds(found: Novelty, asked: str) -> Holds:
 def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
     """Return what the heap holds by its novelty. same: known kinds that cannot be told from one another."""
     sort = holds(found, asked)
-    return Heap(sort, found.probability, found.known, found.low, found.high, found.draws, found.scale, same)
+    share = (found.known, found.low, found.high)
+    return Heap(sort, found.probability, *share, found.draws, found.scale, same, held_out=found.held_out)
 
 
 def same_among(
@@ -217,21 +225,27 @@ def hidden_kinds(known: Views, labels: NDArray[np.int64], parts: Sequence[Parts]
 
 
 def of_trained(
-    known: ImageSet, trained: ImageSet, probes: ImageSet, features: Features, heap: Features, settings: CoreSettings
+    known: ImageSet,
+    trained: ImageSet,
+    probes: ImageSet,
+    features: Features,
+    heap: Features,
+    settings: CoreSettings,
+    trained_here: bool,
 ) -> Novelty:
-    """Return the novelty of a heap under an f that was trained here on the kinds of `trained`.
+    """Return the novelty of a heap under an f that was trained on the kinds of `trained`.
 
     features: of all known pictures, float32 (L, d). Rehearsals hide the probes, which f has not seen, and hold out the
-    pictures that training held out.
+    pictures that training held out. Where there are no probes, the latter may do, if f was trained in this run.
     """
     assert known.labels is not None
+    assert trained.labels is not None
     place = {name: row for row, name in enumerate(known.names)}
+    rows = np.array([place[name] for name in trained.names])
+    kept, out = split_held_out(trained, settings.pretrain.held_out, settings.seed)
     draws = []
     if probes is not known and len(probes.classes) >= FEWEST_UNSEEN:
-        assert trained.labels is not None
         assert probes.labels is not None
-        kept, out = split_held_out(trained, settings.pretrain.held_out, settings.seed)
-        rows = np.array([place[name] for name in trained.names])
         unseen = np.array([place[name] for name in probes.names])
         for number in range(DRAWS):
             random = generator(settings.seed, "rehearsal of novelty", number)
@@ -241,6 +255,11 @@ def of_trained(
             new = random.permutation(np.flatnonzero(np.isin(probes.labels, hidden)))
             held_out = features[rows[random.permutation(out)]]
             draws.append(Draw(features[rows[some]], own, features[unseen[new]], probes.labels[new], held_out))
+    elif trained_here and len(out) >= FEWEST_HELD_OUT:
+        some = generator(settings.seed, "labelled pictures for novelty").permutation(kept)[:MOST_LABELLED]
+        found = by_held_out(features[rows[some]], trained.labels[some], features[rows[out]], heap)
+        if found is not None:
+            return found
     some = _some(len(features), settings.seed)
     return judge(features[some], known.labels[some], heap, draws)
 

@@ -185,7 +185,8 @@ class Pipeline(KnownStages):
             return of_frozen(known, self.known.labels, heap.of(rows), transfer, self.settings, parts)
         features = self.features(network, "known", self.known)
         unsorted = self.features(network, "unsorted", self.unsorted)[rows]
-        return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings)
+        trained_here = self.weights is None
+        return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings, trained_here)
 
     def _parted(self, network: Network, way: str) -> list[Parts]:
         """Return parts of the known pictures with a transfer each that has seen one of them, by the way of transfer."""
