@@ -198,9 +198,11 @@ newkinds.map = (() => {
 
   const inSight = (px, py) => px > -40 && py > -40 && px < size.width + 40 && py < size.height + 40;
 
-  // A kind's number, or its name where it has one.
+  // A new kind's number, or its name where it has one. Beside known kinds, which may be called by numbers, it is "Kind 3".
+  const alone = kinds.every(({ key }) => /^\d+$/.test(key));
   function label(k) {
-    if (!names.has(k)) return String(k);
+    const { key, name } = kinds[k];
+    if (alone && !names.has(k) && name === `Kind ${key}`) return key;
     const letters = [...names.of(k)];
     return letters.length > 18 ? `${letters.slice(0, 17).join("")}…` : letters.join("");
   }
