@@ -10,7 +10,6 @@ only that.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import newkinds as nk
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
 from newkinds_bench.house import DOCS
-from studies.photographs import Run, folders, spread
+from studies.photographs import Run, folders, spread, thinned
 from studies.tools.results import put_table, read_result, write_result
 
 NAME, PAGE = "choosing", DOCS / "trust.md"
@@ -63,14 +62,7 @@ def kept() -> dict[str, dict[str, Any]]:
 def measured(data: str, draw: int, each: int, root: Path, runs: Path) -> dict[str, Any]:
     """Sort a heap with and without choosing, and return how well, and what was chosen."""
     known, heap, kinds = folders(Run(data, draw, 0), root, runs)
-    small, out = runs / f"{data}-{draw}" / f"heap-{each}", runs / f"chosen-{data}-{draw}-{each}"
-    for kind in sorted(heap.iterdir()):
-        pictures = sorted(kind.iterdir())
-        (small / kind.name).mkdir(parents=True, exist_ok=True)
-        for place in np.random.default_rng(draw).permutation(len(pictures))[:each]:
-            link = small / kind.name / pictures[place].name
-            if not link.exists():
-                os.symlink(pictures[place].resolve(), link)
+    small, out = thinned(heap, draw, each), runs / f"chosen-{data}-{draw}-{each}"
     options: dict[str, Any] = {
         "kinds": kinds,
         "heap": "new",

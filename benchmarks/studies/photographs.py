@@ -176,6 +176,19 @@ def folders(run: Run, root: Path, folder: Path) -> tuple[Path, Path, int]:
     return where / "known", where / "heap", len(parts["heap"])
 
 
+def thinned(heap: Path, draw: int, each: int) -> Path:
+    """Return a folder beside a heap with links to so many pictures of each of its kinds."""
+    small = heap.with_name(f"{heap.name}-{each}")
+    for kind in sorted(heap.iterdir()):
+        pictures = sorted(kind.iterdir())
+        (small / kind.name).mkdir(parents=True, exist_ok=True)
+        for place in np.random.default_rng(draw).permutation(len(pictures))[:each]:
+            link = small / kind.name / pictures[place].name
+            if not link.exists():
+                os.symlink(pictures[place].resolve(), link)
+    return small
+
+
 def cifar10(root: Path, folder: Path) -> Path:
     """Write the first pictures of each class of CIFAR-10 as files, a folder for each class."""
     images = named("cifar10:all", labelled=True, data=root)

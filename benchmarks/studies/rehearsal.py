@@ -40,7 +40,7 @@ from newkinds.runs.results import read_tensors
 from newkinds.tensors import from_bytes
 from newkinds.transfer import from_tensors
 from newkinds_bench.house import WEIGHTS
-from studies.photographs import Run, folders
+from studies.photographs import Run, folders, thinned
 from studies.tools.results import RESULTS, write_result
 from studies.tools.trust_page import STAGES, render
 
@@ -48,6 +48,7 @@ NAME = "rehearsal"
 TUNING = 100  # the first draw for tuning
 DRAWS = {"grocery": 10, "tiny-imagenet": 10}  # reported
 TUNED = 4  # draws for tuning, of each
+FEW = 6  # pictures of each new kind, in cases of few
 # A network from nothing that is hardly trained: an f that cannot work. Rehearsals with it are slow, so there are two.
 NOTHING: dict[str, Any] = {"settings": {"pretrain": {"epochs": 1}}, "rehearsals": 2, "choose": "off"}
 OMNIGLOT = {"count.probes": [f"{alphabet}/*" for alphabet in PROBES], "count.probe_groups": "apart"}
@@ -73,6 +74,16 @@ def photographs(data: str, draw: int, network: str = "") -> Case:
         return found | ({"network": network, **NOTHING} if network else {})
 
     return Case(f"{network or data}-{draw}", "nothing" if network else data, arguments, draw >= TUNING)
+
+
+def few_of_each(data: str, draw: int) -> Case:
+    """Return a draw of photographs whose new kinds have few pictures each."""
+
+    def arguments(root: Path, runs: Path) -> dict[str, Any]:
+        known, heap, kinds = folders(Run(data, draw, 0), root, runs)
+        return {"known": known, "unsorted": thinned(heap, draw, FEW), "kinds": kinds}
+
+    return Case(f"{data}-{draw}-few", f"{data}-few", arguments)
 
 
 def omniglot(alphabet: str) -> Case:
@@ -109,6 +120,9 @@ def planned() -> Iterator[Case]:
         for data, number in DRAWS.items():
             if draw < number:
                 yield photographs(data, draw)
+    for draw in range(3):
+        for data in DRAWS:
+            yield few_of_each(data, draw)
     yield named("digits", "digits:known", "digits:unsorted")
     for alphabet in EVALUATION:
         yield omniglot(alphabet)

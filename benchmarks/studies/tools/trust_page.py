@@ -18,12 +18,15 @@ PAGE, PICTURE = DOCS / "trust.md", DOCS / "figures" / "trust.svg"
 TITLES = {
     "grocery": "groceries, 54 kinds known, 28 unsorted",
     "tiny-imagenet": "Tiny-ImageNet, 30 kinds known, 10 unsorted",
+    "grocery-few": "the same groceries, 6 pictures of each unsorted kind",
+    "tiny-imagenet-few": "the same of Tiny-ImageNet, 6 pictures of each unsorted kind",
     "omniglot": "OmniGlot, 25 alphabets known, one unsorted, f trained here",
     "cifar100": "CIFAR-100, 80 classes known, 10 unsorted, f trained here",
     "digits": "digits, 5 known, 5 unsorted, f trained here",
     "nothing": "Tiny-ImageNet, 30 kinds known, 10 unsorted, f from nothing after one epoch",
 }
-COLOURS = dict(zip(TITLES, ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#000000"), strict=True))
+COLOURS_OF_DATA = ("#0072b2", "#d55e00", "#7f7f7f", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000")
+COLOURS = dict(zip(TITLES, COLOURS_OF_DATA, strict=True))
 STAGES = {"features": "features", "transfer": "transfer", "rehearsals": "rehearse", "sorting": "sort"}
 
 

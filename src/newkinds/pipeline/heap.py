@@ -75,11 +75,11 @@ class Heap:
             f"{self.held_out} known pictures that were held out" if self.held_out else "what was found on other data"
         )
         basis = "" if self.draws else f", by {told_by}: too few known kinds to rehearse it"
+        low, high = round(self.low * n), round(self.high * n)
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
         if self.holds == "new":
-            return f"No known kinds in the heap, as far as can be seen{basis}."
-        low, high = round(self.low * n), round(self.high * n)
+            return f"No known kinds in the heap, as far as can be seen: at most {high:,} of {n:,} pictures{basis}."
         return f"About {round(self.known * n):,} of {n:,} pictures are of known kinds ({low:,} to {high:,}){basis}."
 
     def to_dict(self) -> dict[str, Any]:
