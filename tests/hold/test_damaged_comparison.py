@@ -154,6 +154,10 @@ def test_what_belongs_to_the_comparison(name: str, way: str, copy: Path, sets: t
     assert check(copy, sets, made, name, way, random.Random(0)) == "repaired"
 
 
+def test_a_log_with_more_than_was_written(copy: Path, sets: tuple[Path, Path], made: Path) -> None:
+    assert check(copy, sets, made, "dtc-1/log.jsonl", "lengthened", random.Random(0)) == "repaired"
+
+
 def drawn(
     number: int,
     seed: int,
