@@ -39,7 +39,7 @@ def handle_signals() -> None:
 def leave_at_signals() -> None:
     """From now on leave at once: the work is done or given up, and the interpreter is on its way out."""
     for number in _SIGNALS:
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
 
 
 def line() -> str:
@@ -50,7 +50,7 @@ def line() -> str:
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     leave_at_signals()
     if _is_importing(frame):
-        _leave(number, frame)
+        leave(number, frame)
     raise Stopped(number)
 
 
@@ -62,7 +62,8 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _leave(number: int, frame: FrameType | None = None) -> NoReturn:
+def leave(number: int, frame: FrameType | None = None) -> NoReturn:
+    """Delete what is half-written, say how to continue, and end the process at once."""
     abandon()
     with suppress(Exception):
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # bars hide it
@@ -73,5 +74,5 @@ def _leave(number: int, frame: FrameType | None = None) -> NoReturn:
 def _unraisable(told: Any) -> None:
     """Take notice of a signal that came where Python lets no exception through."""
     if isinstance(told.exc_value, Stopped):
-        _leave(told.exc_value.number)
+        leave(told.exc_value.number)
     sys.__unraisablehook__(told)
