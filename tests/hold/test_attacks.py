@@ -184,7 +184,16 @@ def test_ctrl_c_while_it_is_imported_many_times(tmp_path: Path, tally: Tally) ->
     interrupted(line, 30, 5.0, 1, tally)
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also where a shell has told its background jobs to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.promise(SIGNALS)
+@pytest.mark.usefixtures("heard")
 def test_a_signal_waits_where_an_exception_would_crash() -> None:
     inside = []
 
@@ -205,6 +214,7 @@ def test_a_signal_waits_where_an_exception_would_crash() -> None:
 
 
 @pytest.mark.promise(SIGNALS)
+@pytest.mark.usefixtures("heard")
 def test_a_signal_does_not_crash_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree of openTSNE's that an exception leaves unfinished is freed as if it were whole."""
     tree, built = openTSNE.tsne.QuadTree, []
