@@ -28,6 +28,7 @@ from tallies import Tally
 
 import newkinds as nk
 from newkinds import memory
+from newkinds.cache import open_cache
 from newkinds.errors import DataError, NewkindsError, OutOfMemoryError, RunError, UsageError
 from newkinds.files import digest, sealed, unsealed
 from newkinds.images.decode import ImageError, decode
@@ -509,6 +510,19 @@ def test_variables_that_make_no_sense(text: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=name):
         discover(write_embeddings(tmp_path), tmp_path / "run", kinds=3, rehearsals=0, cache=True)
+
+
+@pytest.mark.promise(VARIABLES)
+@pytest.mark.parametrize("folder", ["x" * 5000, "/".join(["y" * 200] * 30)])
+def test_a_cache_that_no_folder_can_be_called(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWKINDS_CACHE", folder)
+    monkeypatch.chdir(tmp_path)
+    warned = Warnings()
+    rows = open_cache(warned).rows("pixels", {}, [b"k" * 16], lambda items: np.ones((len(items), 2)))
+    assert rows.tolist() == [[1, 1]]
+    assert "File name too long" in warned.texts[0]
+    assert "NEWKINDS_CACHE names another folder" in warned.texts[0]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
