@@ -623,6 +623,16 @@ def test_nothing_that_others_put_beside_the_target_is_used_or_removed(tmp_path: 
     assert (precious / "new" / "file").read_text() == "mine"
 
 
+def test_a_killed_export_that_was_complete_leaves_nothing_for_good(embedded: tuple[Path, Path], tmp_path: Path) -> None:
+    left = tmp_path / f".tmp-newkinds-{digest(b'kinds.csv')[:16]}-0"
+    left.mkdir()
+    for file in (left / "lock", left / "new", tmp_path / "kinds.csv"):
+        file.touch()
+    with pytest.raises(UsageError, match="an export overwrites nothing"):
+        nk.export(embedded[0], "csv", tmp_path / "kinds.csv")
+    assert tree(tmp_path) == {"kinds.csv"}
+
+
 def test_two_exports_to_one_place(tmp_path: Path) -> None:
     with placed(tmp_path / "kinds.csv", folder=False) as path:
         path.write_text("first")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from newkinds.stopping import Stopped, handle_signals
+from newkinds.stopping import Stopped, handle_signals, leave
 
 
 def main() -> NoReturn:
@@ -14,8 +14,8 @@ def main() -> NoReturn:
         from newkinds.cli import main as run
 
         run()
-    except Stopped as stopped:  # between two lines of ours, before there was anything to say
-        raise SystemExit(128 + stopped.number) from None
+    except Stopped as stopped:  # between two lines of ours, outside of what the command line catches
+        leave(stopped.number)
 
 
 if __name__ == "__main__":

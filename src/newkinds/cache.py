@@ -185,9 +185,10 @@ class Space:
         self._index: dict[bytes, tuple[_File, int]] = {}
         self._added: dict[bytes, NDArray[Any]] = {}
         self._lock = Lock()
-        for path in sorted(folder.glob("*.safetensors")) if folder is not None else ():
-            if _FILE.fullmatch(path.name):
-                self._read(path)
+        with suppress(OSError):  # a folder that cannot be read, or be at all: `keep` warns of it
+            for path in sorted(folder.glob("*.safetensors")) if folder is not None else ():
+                if _FILE.fullmatch(path.name):
+                    self._read(path)
 
     def _read(self, path: Path) -> None:
         try:

@@ -20,7 +20,7 @@ from newkinds.files import as_path
 from newkinds.images.tables import read_table
 from newkinds.progress import Progress, automatic
 from newkinds.runs import RunFolder, names
-from newkinds.runs.following import follow
+from newkinds.runs.following import answer_by, follow
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import restore_table
 
@@ -100,7 +100,7 @@ def _done(
         else:
             found.say(action, base=found.last)
     if follows:
-        _follow(folder.path, progress)
+        _follow(folder.path, progress, mend=mend)
     return found
 
 
@@ -132,10 +132,13 @@ def _action(values: Mapping[str, Any]) -> Said:
     return parse_action(dict(values))
 
 
-def _follow(run: Path, progress: Progress) -> None:
-    """Bring kinds.csv up to date, unless somebody works in the folder: what was said is saved already."""
+def _follow(run: Path, progress: Progress, *, mend: bool) -> None:
+    """Bring kinds.csv up to date, unless somebody works in the folder: what was said is saved already.
+
+    mend: whether lines that it went by may be gone.
+    """
     try:
         with RunFolder.open(run, writing=True) as folder:
-            follow(folder)
+            follow(folder, answer_by(Journal.mended(folder)) if mend else None)
     except RunError as error:
         progress.warn(f"It is saved, but kinds.csv does not follow yet: {error.message}")

@@ -91,11 +91,15 @@ def open_growing(
 
     settings: what differs from the earlier run's, by dotted keys.
     """
-    check_out(as_path(out), heap)
     check_writable(as_path(out))
     earlier = RunFolder.open(as_path(run))
-    if as_path(out).resolve() == earlier.path.resolve():
-        raise UsageError(f"{out} is the run to go on from.", hint="Choose another --out: each week has its own folder.")
+    before = {**{which: earlier.source(which) for which in earlier.sources}, **where.given}
+    check_out(as_path(out), heap, *before.values())
+    if as_path(out).resolve().is_relative_to(earlier.path.resolve()):
+        raise UsageError(
+            f"{out} is the run to go on from, or lies in it.",
+            hint="Choose another --out: each week has its own folder.",
+        )
     kept = open_cache(progress) if cache else Cache()
     chosen = _as_before(earlier, network).with_changes(settings)
     composed = compose(earlier, heap, where=where, line=_line_of(as_path(out)), cache=kept, progress=progress)
@@ -120,6 +124,10 @@ def _as_before(earlier: RunFolder, network: str | None) -> CoreSettings:
     """
     settings = earlier.settings
     check_admitted(settings.network, network, str(earlier.path / names.SETTINGS))
+    if network not in (None, settings.network):
+        raise UsageError(
+            f"{earlier.path} is of the network {settings.network!r}, not {network!r}.", hint="Leave --network out."
+        )
     rehearsal = read_rehearsal(earlier) or {}
     changes = dict(rehearsal.get("changes", {}).get(rehearsal.get("chosen"), {}))
     return settings.with_changes({**changes, "kinds": "auto", "heap": "mixed"})

@@ -11,7 +11,9 @@ import os
 import shlex
 import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -39,7 +41,42 @@ def handle_signals() -> None:
 def leave_at_signals() -> None:
     """From now on leave at once: the work is done or given up, and the interpreter is on its way out."""
     for number in _SIGNALS:
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
+
+
+@contextmanager
+def signals_waiting() -> Iterator[Callable[[], None]]:
+    """Let a signal wait until the block ends, or until what is yielded is called: an exception from a handler would
+    crash what runs inside, such as the constructors of openTSNE. At a second one, the command line leaves at once.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal comes here
+        yield lambda: None
+        return
+    handlers = {int(number): signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler is not None}  # None is not Python's
+    came: list[int] = []
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        if came and before[number] is _stop:
+            leave(number)
+        came.append(number)
+
+    def let_through() -> None:
+        if came:
+            restore()
+            signal.raise_signal(came.pop())
+
+    def restore() -> None:
+        while before:  # once: a handler that was let through may have put others in their place
+            signal.signal(*before.popitem())
+
+    try:
+        for number in before:
+            signal.signal(number, wait)
+        yield let_through
+    finally:
+        restore()
+        let_through()
 
 
 def line() -> str:
@@ -50,7 +87,7 @@ def line() -> str:
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     leave_at_signals()
     if _is_importing(frame):
-        _leave(number, frame)
+        leave(number, frame)
     raise Stopped(number)
 
 
@@ -62,7 +99,8 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _leave(number: int, frame: FrameType | None = None) -> NoReturn:
+def leave(number: int, frame: FrameType | None = None) -> NoReturn:
+    """Delete what is half-written, say how to continue, and end the process at once."""
     abandon()
     with suppress(Exception):
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # bars hide it
@@ -73,5 +111,5 @@ def _leave(number: int, frame: FrameType | None = None) -> NoReturn:
 def _unraisable(told: Any) -> None:
     """Take notice of a signal that came where Python lets no exception through."""
     if isinstance(told.exc_value, Stopped):
-        _leave(told.exc_value.number)
+        leave(told.exc_value.number)
     sys.__unraisablehook__(told)

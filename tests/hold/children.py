@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from newkinds.stopping import Stopped, handle_signals
+from newkinds.stopping import Stopped, handle_signals, leave
 
 Job = dict[str, Any]
 
@@ -121,14 +121,12 @@ def _started(job: Job) -> tuple[int, Any]:
     held = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     child = os.fork()
     if child == 0:
-        handle_signals()  # as the program does before anything else; until then, none arrives
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        _run(job, said.fileno())
+        _run(job, said.fileno(), held)
     signal.pthread_sigmask(signal.SIG_SETMASK, held)
     return child, said
 
 
-def _run(job: Job, said: int) -> None:
+def _run(job: Job, said: int, held: set[signal.Signals]) -> None:
     import newkinds.cli
 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -143,11 +141,13 @@ def _run(job: Job, said: int) -> None:
         resource.setrlimit(getattr(resource, name), (most, resource.RLIM_INFINITY))
     code = 71
     try:
+        handle_signals()  # as the program does before anything else; until then, none arrives
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         newkinds.cli.main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
     except Stopped as stopped:  # as newkinds.__main__ does
-        code = 128 + stopped.number
+        leave(stopped.number)
     except BaseException as error:  # what an interpreter would print
         sys.stderr.write(f"Traceback {error!r}\n")
     finally:

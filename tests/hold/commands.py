@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from children import Job, in_turn
-from damage import contents
+from damage import QUIET, contents, discover
 
+import newkinds as nk
 from pictures import write_embeddings
 
 SETTINGS = (
@@ -26,12 +28,29 @@ class Commands:
     def __init__(self, root: Path) -> None:
         self.root, self.place = root / "base", root / "place"  # always the same: run.json says where it was
         self.root.mkdir()
-        write_embeddings(self.root)
+        sets = write_embeddings(self.root)
+        self._write_week(sets)
         (self.root / "said.csv").write_text("path,kind\n00,odd one\n01,odd one\n40,none\n")
         self.seconds: dict[str, float] = {}  # that each takes when nobody kills it
         self._ends: dict[str, dict[str, bytes]] = {}
         line = ["run" if part == "new" else part for part in self.lines()["discover"]]
         self._ended(["predict"], {"arguments": line, "cwd": str(self.root)})
+
+    def _write_week(self, sets: tuple[Path, Path]) -> None:
+        """Write a run that people have spoken about, and the heap of next week."""
+        week = self.root / "week-1"
+        discover(sets, week, kinds=3, rehearsals=0, page=False)
+        say: list[dict[str, Any]] = [
+            {"do": "name", "kind": "new:0", "name": "washer"},
+            {"do": "accept", "kinds": ["new:0"]},
+            {"do": "name", "kind": "new:1", "name": "gasket"},
+            {"do": "move", "pictures": [nk.load(week).names[0]], "to": "new:1"},
+        ]
+        for one in say:
+            nk.journal(week, say=one, progress=QUIET)
+        points = np.concatenate([np.load(file)["embeddings"][::2] for file in sets])
+        names = [f"later-{row}" for row in range(len(points))]
+        np.savez(self.root / "later.npz", embeddings=points[::-1] + np.float32(0.1), names=names)
 
     def job(self, name: str, **more: Any) -> Job:
         """Return a command as a job, which begins in a fresh copy of the folder if that is said."""
@@ -60,6 +79,7 @@ class Commands:
         methods = ["--methods", "kmeans,dtc", "--seeds", "1", "--kinds", "3"]
         return {
             "discover": ["discover", *sets, "--truth", "folders", *out, *SET],
+            "grow": ["grow", "week-1", "later.npz", *out, "--rehearsals", "1"],
             "count": ["count", *sets, *out, *SET],
             "rehearse": ["rehearse", "known.npz", *out, *SET],
             "pretrain": ["pretrain", "known.npz", *out],
@@ -70,6 +90,7 @@ class Commands:
             "journal": ["journal", "run", "--import", "said.csv", "--quiet"],
             "predict": ["predict", "run", "unsorted.npz", "--to", "new.csv", "--quiet"],
             "export": ["export", "run", "--to", "csv", "--out", "new.csv", "--quiet"],
+            "onnx": ["export", "run", "--to", "onnx", "--out", "new.onnx", "--quiet"],
         }
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openTSNE
 import pytest
 import torch
 from children import Job, in_turn
@@ -27,6 +28,7 @@ from tallies import Tally
 
 import newkinds as nk
 from newkinds import memory
+from newkinds.cache import open_cache
 from newkinds.errors import DataError, NewkindsError, OutOfMemoryError, RunError, UsageError
 from newkinds.files import digest, sealed, unsealed
 from newkinds.images.decode import ImageError, decode
@@ -35,7 +37,9 @@ from newkinds.networks import build_network
 from newkinds.networks.files import network_to_bytes, read_network
 from newkinds.parallel import jobs
 from newkinds.progress import Progress, Warnings
+from newkinds.report.embedding_map import follow, make_map
 from newkinds.runs import RunFolder
+from newkinds.stopping import signals_waiting
 from newkinds.tensors import from_bytes, to_bytes
 from pictures import write_embeddings
 
@@ -179,6 +183,56 @@ def test_ctrl_c_while_it_is_imported_many_times(tmp_path: Path, tally: Tally) ->
     write_embeddings(tmp_path)
     line = ["count", str(tmp_path / "known.npz"), str(tmp_path / "unsorted.npz"), "--out", str(tmp_path / "run")]
     interrupted(line, 30, 5.0, 1, tally)
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also where a shell has told its background jobs to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.promise(SIGNALS)
+@pytest.mark.usefixtures("heard")
+def test_a_signal_waits_where_an_exception_would_crash() -> None:
+    inside = []
+
+    def interrupted_twice(*, is_let_through: bool) -> None:
+        with signals_waiting() as let_signals_through:
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+            inside.append("it waits")
+            if is_let_through:
+                let_signals_through()
+            inside.append("to the end")
+
+    for is_let_through in (True, False):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted_twice(is_let_through=is_let_through)
+    assert inside == ["it waits", "it waits", "to the end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.promise(SIGNALS)
+@pytest.mark.usefixtures("heard")
+def test_a_signal_does_not_crash_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree of openTSNE's that an exception leaves unfinished is freed as if it were whole."""
+    tree, built = openTSNE.tsne.QuadTree, []
+
+    def interrupted_tree(*given: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        built.append(tree(*given))
+        return built[-1]
+
+    monkeypatch.setattr(openTSNE.tsne, "QuadTree", interrupted_tree)
+    points = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    kinds, places = np.zeros(40, np.int64), np.zeros((40, 2))
+    for call in (lambda: make_map(points, kinds, 0), lambda: follow(points, places, 0)):
+        built.clear()
+        with pytest.raises(KeyboardInterrupt):
+            call()
+        assert built
 
 
 # Output
@@ -456,6 +510,19 @@ def test_variables_that_make_no_sense(text: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=name):
         discover(write_embeddings(tmp_path), tmp_path / "run", kinds=3, rehearsals=0, cache=True)
+
+
+@pytest.mark.promise(VARIABLES)
+@pytest.mark.parametrize("folder", ["x" * 5000, "/".join(["y" * 200] * 30)])
+def test_a_cache_that_no_folder_can_be_called(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWKINDS_CACHE", folder)
+    monkeypatch.chdir(tmp_path)
+    warned = Warnings()
+    rows = open_cache(warned).rows("pixels", {}, [b"k" * 16], lambda items: np.ones((len(items), 2)))
+    assert rows.tolist() == [[1, 1]]
+    assert "File name too long" in warned.texts[0]
+    assert "NEWKINDS_CACHE names another folder" in warned.texts[0]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -100,6 +100,13 @@ def test_other_weights_are_refused(copy: Path, sets: tuple[Path, Path], tmp_path
         compare(sets, copy, weights=copy / "f" / "network.safetensors")
 
 
+def test_what_was_refused_at_once_binds_nobody(sets: tuple[Path, Path], made: Path, tmp_path: Path) -> None:
+    with pytest.raises(NewkindsError, match="is not a safetensors file"):
+        compare(sets, tmp_path / "run", methods=["kmeans"], weights=__file__)
+    found = row(compare(sets, tmp_path / "run", methods=["kmeans"]))
+    assert found["kmeans"] == row(compare(sets, made))["kmeans"]
+
+
 def test_two_comparisons_in_one_folder(copy: Path, sets: tuple[Path, Path]) -> None:
     held = FolderLock(copy)
     with pytest.raises(RunError, match="Another process"):
@@ -152,6 +159,10 @@ def check(
 @pytest.mark.parametrize("name", ["compare.json", "dtc-1/cost.json", "f/cost.json", "report/index.html"])
 def test_what_belongs_to_the_comparison(name: str, way: str, copy: Path, sets: tuple[Path, Path], made: Path) -> None:
     assert check(copy, sets, made, name, way, random.Random(0)) == "repaired"
+
+
+def test_a_log_with_more_than_was_written(copy: Path, sets: tuple[Path, Path], made: Path) -> None:
+    assert check(copy, sets, made, "dtc-1/log.jsonl", "lengthened", random.Random(0)) == "repaired"
 
 
 def drawn(

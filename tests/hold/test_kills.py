@@ -37,7 +37,7 @@ def killed_and_typed_again(
         place, when = Path(jobs[2 * one + 1]["keep"]), jobs[2 * one]["signals"][0][0]
         name = place.name.rpartition("-")[0]
         assert first["code"] in (-9, 0), first["said"]
-        if name == "export" and again["code"]:
+        if commands.lines()[name][0] == "export" and again["code"]:
             assert "exists" in again["said"], again["said"]  # it overwrites nothing, and was whole
         else:
             assert again["code"] == 0, again["said"]

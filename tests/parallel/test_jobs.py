@@ -17,7 +17,7 @@ def done(jobs: int, backend: str) -> list[int]:
     return list(spread(math.isqrt, work, title="roots", jobs=jobs, backend=backend, progress=QUIET))
 
 
-@pytest.mark.parametrize(("jobs", "backend"), [(1, "loky"), (2, "loky"), (2, "threading")])
+@pytest.mark.parametrize(("jobs", "backend"), [(1, "loky"), (2, "loky"), (2, "threading"), (10**8, "threading")])
 def test_results_come_in_the_order_of_the_work(jobs: int, backend: str) -> None:
     threads = torch.get_num_threads()
     assert done(jobs, backend) == [3, 2, 4, 1]

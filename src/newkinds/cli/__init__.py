@@ -28,8 +28,8 @@ def main() -> NoReturn:
         keep_freed_memory()
         out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, only the first prints
         code = _run()
-    except Stopped as stopped:  # while an error was being told
-        code = 128 + stopped.number
+    except Stopped as stopped:  # before the command began, or while an error was being told
+        code = _say(STOPPED, line(), 128 + stopped.number)
     leave_at_signals()
     raise SystemExit(close_streams(code))
 

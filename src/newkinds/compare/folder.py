@@ -46,7 +46,7 @@ def claimed(folder: Path, asked: dict[str, Any], parts: Sequence[str], progress:
         # Methods and seeds may be added. An earlier version did not record the weights.
         there_before = before or {}
         differing = [key for key in ("settings", "weights") if there_before.get(key, asked[key]) != asked[key]]
-        if differing:
+        if differing and any(folder.glob(f"*/{names.ABOUT}")):  # otherwise nothing was begun
             raise RunError(
                 f"{folder} holds a comparison with other {differing[0]}.",
                 hint=f"Give another folder to --out, or the same {differing[0]}.",

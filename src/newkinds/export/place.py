@@ -20,6 +20,7 @@ def check_free(out: Path, *, folder: bool) -> None:
     """Raise an error if `out` exists, unless it is an empty folder for a folder, or if it cannot be written."""
     target = Path(os.path.abspath(out))
     if os.path.lexists(target) and not (folder and _is_empty_folder(target)):
+        _clear_others(target)  # one that was killed may have been complete
         what = "is not empty" if target.is_dir() and not target.is_symlink() else "exists"
         raise UsageError(f"{out} {what}, and an export overwrites nothing.", hint="Choose another --out.")
     above = target.parent
@@ -42,14 +43,12 @@ def placed(out: Path, *, folder: bool) -> Iterator[Path]:
     made = _make_folders(target.parent)
     done = False
     try:
-        # Not out's own name with a prefix: that may already be as long as a name can be.
-        begin = f"{TEMPORARY}{digest(os.fsencode(target.name))[:16]}-"
-        work = target.with_name(f"{begin}{secrets.token_hex(8)}")
+        work = target.with_name(f"{_begin(target)}{secrets.token_hex(8)}")
         work.mkdir(mode=0o700)
         lock = _lock(work)
         assert lock is not None  # nobody else knows it
         try:
-            _clear_others(work, begin, out)
+            _clear_others(target, work)
             yield work / "new"
             _move(work / "new", target, folder)
             done = True
@@ -88,19 +87,30 @@ def _lock(work: Path) -> int | None:
         return None
 
 
-def _clear_others(own: Path, begin: str, out: Path) -> None:
+def _begin(target: Path) -> str:
+    """Return how the names of folders begin in which exports to a target are written.
+
+    It is not the target's own name with a prefix: that may already be as long as a name can be.
+    """
+    return f"{TEMPORARY}{digest(os.fsencode(target.name))[:16]}-"
+
+
+def _clear_others(target: Path, own: Path | None = None) -> None:
     """Remove what killed exports to the same place left; raise an error if one is still under way.
 
-    Folders that somebody else has made, and links, are left alone, whatever they are called.
+    own: the folder of the caller. Folders that somebody else has made, and links, are left alone, whatever they are
+    called.
     """
-    for path in own.parent.glob(f"{begin}*"):
+    for path in target.parent.glob(f"{_begin(target)}*"):
         with suppress(OSError):  # it may be gone by now
             found = path.lstat()
             if path == own or not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
                 continue
             lock = _lock(path)
             if lock is None:
-                raise RunError(f"Another process is exporting to {out}.", hint="Wait for it, or choose another --out.")
+                raise RunError(
+                    f"Another process is exporting to {target}.", hint="Wait for it, or choose another --out."
+                )
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
 

@@ -38,6 +38,7 @@ def spread(
     progress: Progress,
 ) -> Iterator[Result]:
     """Yield call(*one) for each item of `work`, in order, running up to `jobs` at once; they share the threads."""
+    jobs = max(1, min(jobs, len(work)))
     with progress.step(title, len(work)) as step:
         if jobs == 1 and backend == "loky":
             for one in work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from newkinds.corrections.carried import Carried
 from newkinds.corrections.corrected import current_column
 from newkinds.corrections.state import number_of
 from newkinds.errors import DataError, RunError, UsageError
+from newkinds.files import digest
 from newkinds.images import Source
 from newkinds.images.imageset import ImageSet, image_set, numbered
 from newkinds.images.lists import list_to_json
@@ -102,7 +104,8 @@ def compose(
             "journal. Another --out takes all of it."
         )
     line = journal.last if line is None else line
-    state, machine = journal.at(line), journal.answer
+    history, machine = journal.at(line), journal.answer
+    state = history.state
     before = read_growth(earlier)
     known = open_earlier(earlier, "known", where.known, where.data, cache, progress)
     old = open_earlier(earlier, "unsorted", where.unsorted, where.data, cache, progress, machine.names)
@@ -117,9 +120,7 @@ def compose(
     both = _joined(known, old, np.flatnonzero(is_known), kinds)
     unsorted, files = _heap(old, stays, new, taken, picture_files(new, heap), f"week-{week}")
     since = np.full(len(old.images), 1) if before is None else before.weeks[old.rows]
-    carried = _carried(
-        state, [now[row] for row in stays.tolist()], old.rows[stays], accepted, journal.history.next_number
-    )
+    carried = _carried(state, [now[row] for row in stays.tolist()], old.rows[stays], accepted, history.next_number)
     was = {} if before is None else dict(before.was)
     growth = Growth(
         week=week,
@@ -134,7 +135,7 @@ def compose(
     )
     _say(growth, state, progress)
     identity = {"from": earlier.data["unsorted"]["fingerprint"], "line": line, "heap": new.fingerprint}
-    identity |= {"known": both[0].fingerprint}
+    identity |= {"known": both[0].fingerprint, "carried": digest(json.dumps(carried.to_dict()).encode())}
     parts: dict[Which, Part] = {"known": known, "unsorted": old}
     return Composed(earlier, *both, unsorted, files, growth, identity, parts)
 

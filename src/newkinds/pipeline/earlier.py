@@ -31,6 +31,12 @@ class Elsewhere:
     unsorted: Source | None = None
     data: str | Path | None = None
 
+    @property
+    def given(self) -> dict[str, Source]:
+        """The pictures of which it was said where they are now."""
+        sources = {"known": self.known, "unsorted": self.unsorted}
+        return {which: source for which, source in sources.items() if source is not None}
+
 
 @dataclass(frozen=True, eq=False)
 class Part:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, key, one_thread
+from newkinds.stopping import signals_waiting
 
 SAMPLE = 5_000  # pictures for t-SNE, about 20 s on one core
 MAX_POINTS = 20_000  # on the page
@@ -166,11 +167,13 @@ def _tsne(points: NDArray[np.float64], state: int, progress: Progress) -> NDArra
     from openTSNE import TSNE  # imported late: it takes two seconds
 
     every = 50
-    with progress.step("Map", EXAGGERATED + ITERATIONS) as step, warnings.catch_warnings():
+    steps = progress.step("Map", EXAGGERATED + ITERATIONS)
+    with steps as step, signals_waiting() as let_signals_through, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of its own PCA, where fewer than two directions vary
 
         def advance(iteration: int, divergence: float, embedding: object) -> None:
             step.advance(every)
+            let_signals_through()
 
         tsne = TSNE(
             perplexity=_perplexity(points),
@@ -192,11 +195,12 @@ def _tsne_from(start: NDArray[np.float64], points: NDArray[np.float64], state: i
     from openTSNE import TSNEEmbedding
     from openTSNE.affinity import PerplexityBasedNN
 
-    with warnings.catch_warnings():
+    with signals_waiting() as let_signals_through, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         near = PerplexityBasedNN(points, _perplexity(points), method="exact", n_jobs=1, random_state=state)
         embedding = TSNEEmbedding(start, near, negative_gradient_method="bh", n_jobs=1, random_state=state)
         for iterations, exaggeration, momentum in FOLLOWING:
+            let_signals_through()
             embedding = embedding.optimize(iterations, exaggeration=exaggeration, momentum=momentum)
     places = np.asarray(embedding, dtype=np.float64)
     return places if np.isfinite(places).all() else start

@@ -223,9 +223,9 @@ class RunFolder:
     @property
     def is_whole(self) -> bool:
         """Whether all that the run has written is there, as it was written."""
-        marks = (self._about.get("log") or {}).values()
+        marks: Any = self._about.get("log")  # none in a run of an earlier version: its log is taken as it is
         outputs_hold = "fallen" not in self._about and not self._ledger().damaged()
-        return self.has_settings and all(self._log.is_intact(marks)) and outputs_hold
+        return self.has_settings and (marks is None or self._log.is_whole(marks.values())) and outputs_hold
 
     def wrote(self, name: str) -> bool:
         """Return whether an output was ever written by the run, be it damaged by now."""

@@ -69,10 +69,14 @@ class Answer:
 
 def read_answer(run: RunFolder, progress: Progress = QUIET) -> Answer:
     """Return the answer of a run that has sorted its pictures."""
-    if not has_journal(run) and not run.lists(names.GROWN):
+    if not has_journal(run) and not run.followed(names.KINDS) and not run.lists(names.GROWN):
         found = read_assignment(run)
         return Answer(found, found)
-    journal = Journal.open(run, progress)
+    return answer_by(Journal.open(run, progress))
+
+
+def answer_by(journal: Journal) -> Answer:
+    """Return the answer of a run by its journal."""
     state = journal.state
     called = {kind: name for kind, name in state.called.items() if kind not in state.merged}
     actions = len(journal.history.done)

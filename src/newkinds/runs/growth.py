@@ -66,7 +66,10 @@ def read_growth(run: RunFolder) -> Growth | None:
     if not run.lists(names.GROWN):
         return None
     with run.understood(names.GROWN):
-        return Growth.from_dict(run.get_json(names.GROWN))
+        found, pictures = Growth.from_dict(run.get_json(names.GROWN)), run.data["unsorted"]["pictures"]
+        if len(found.weeks) != pictures:
+            raise ValueError(f"it is about {len(found.weeks)} pictures, and there are {pictures}")
+        return found
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,11 @@ class Journal:
         """Return the journal of a run that has sorted its pictures, empty if nothing was said; write nothing."""
         journal = cls._of(run)
         journal.refresh()
+        if (followed := run.followed(names.KINDS)) > journal.last:
+            raise BrokenJournalError(
+                f"{journal.path} has {journal.last} lines, and {names.KINDS} goes by {followed}: the others are gone.",
+                hint="Put a copy of it back; or go on without them: newkinds journal RUN --mend",
+            )
         for remark in journal.remarks:
             progress.warn(remark)
         return journal
@@ -190,12 +195,12 @@ class Journal:
             self.lines += lines
             return lines
 
-    def at(self, line: int) -> State:
-        """Return the state after the first lines, up to `line`, were said about the answer as it is now."""
+    def at(self, line: int) -> History:
+        """Return the history of the first lines, up to `line`, as said about the answer as it is now."""
         history = History(self.answer, self._known, self._carried)
         for one in self.lines[:line]:
             history.take(one.number, one.said)
-        return history.state
+        return history
 
     def _of_now(self, said: Said | type[Undo] | type[Redo]) -> Said:
         """Return an undo or a redo of what is next in turn, or what was said."""
@@ -214,9 +219,7 @@ class Journal:
 
     def _replay(self) -> None:
         """Make the state anew from the lines that are written."""
-        self.history = History(self.answer, self._known, self._carried)
-        for line in self.lines:
-            self.history.take(line.number, line.said)
+        self.history = self.at(self.last)
 
     @contextmanager
     def _locked(self, flags: int, how: int) -> Iterator[int]:

@@ -53,6 +53,12 @@ class RunLog:
         data = self.read()
         return [_holds(data, mark) for mark in marks]
 
+    def is_whole(self, marks: Iterable[Mark]) -> bool:
+        """Return whether the log is as it was at each of the marks, and ends at the last of them."""
+        marks = list(marks)
+        longest = max((mark["bytes"] for mark in marks), default=0)
+        return all(self.is_intact(marks)) and len(self.read()) == longest
+
     def cut(self, marks: Iterable[Mark]) -> None:
         """Cut off what comes after the last of the marks that hold: nothing tells whether that is what was written."""
         data = self.read()
