@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from newkinds import novelty
-from newkinds.novelty import Draw, by_held_out, judge, shifted, signals
+from newkinds.novelty import Draw, Scale, by_held_out, judge, shifted, signals
+from newkinds.pipeline.heap import Heap
 
 
 def world(
@@ -116,3 +117,24 @@ def test_probabilities_follow_the_share() -> None:
     assert np.allclose(shifted(half, 0.5), half)
     assert (shifted(half, 0.1) < half).all()
     assert np.isclose(shifted(np.array([0.5]), 0.3)[0], 0.3)
+
+
+@pytest.mark.parametrize(("known", "new"), [(1, 30), (3, 30)])
+def test_a_small_share_of_known_pictures_is_neither_missed_nor_made_up(known: int, new: int) -> None:
+    labelled, labels, heap, draws = world(9, known, new, kinds=12, each=60, apart=0.5)
+    found = judge(labelled, labels, heap, draws)
+    assert abs(found.known - 12 * known / len(heap)) < 0.03
+
+
+def test_the_scale_comes_back_from_its_file_or_is_refused() -> None:
+    scale = novelty.beginning()
+    assert Scale.from_dict(scale.to_dict()).to_dict() == scale.to_dict()
+    with pytest.raises(ValueError, match="1 and 11 levels, not 11"):
+        Scale.from_dict({**scale.to_dict(), "of_known": [0.5]})
+
+
+def test_what_counts_as_new_kinds_is_clearly_new_unless_that_is_little() -> None:
+    some = np.array([0.1, 0.6, 0.85, 0.9, 0.95, 0.4], np.float32)
+    assert Heap("mixed", some).counted(6).tolist() == [2, 3, 4]
+    assert Heap("mixed", np.minimum(some, 0.7)).counted(6).tolist() == [1, 2, 3, 4]
+    assert Heap("new", some).counted(6).tolist() == list(range(6))

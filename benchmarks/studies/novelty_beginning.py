@@ -3,7 +3,8 @@
 ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind. Known kinds are drawn as in the study
 `mixed_heaps`, draws 100 and 101, which are for tuning; half of the pictures of each are labelled. Rehearsals of novelty
 are made of these as every run makes them, at every ratio of known pictures, and one regression is fitted to all of them
-from nothing. Beside it stand its mean over known and over new pictures, from which the share of known ones is read.
+from nothing. Beside it stand the shares of known and of new pictures below levels of it, from which the share of known
+ones is read.
 
 Each data set is also judged by what the other one alone would teach: the AUROC of new against known pictures.
 """
@@ -26,7 +27,7 @@ from newkinds.cache import open_cache
 from newkinds.features import extract_features
 from newkinds.images import open_images
 from newkinds.networks import Network, open_foreign
-from newkinds.novelty import RATIOS, Rehearsed, Scale, observations
+from newkinds.novelty import RATIOS, Rehearsed, Scale, counted, observations
 from newkinds.pipeline.frozen import Views
 from newkinds.pipeline.heap import frozen_draws, parted
 from newkinds.regression import Regression
@@ -91,10 +92,7 @@ def fit(some: list[Rehearsed]) -> Scale:
     """Return what these rehearsals teach, from nothing."""
     x, yes, weights = (np.concatenate(part) for part in zip(*map(observations, some), strict=True))
     nothing = Regression(x.mean(axis=0), x.std(axis=0), np.zeros(x.shape[1] + 1))
-    regression = nothing.moved(x, yes, weights, NEXT_TO_NOTHING)
-    p = [(regression(one.signals), one.is_new) for one in some]
-    of_known, of_new = (float(np.mean([said[is_new == new].mean() for said, is_new in p])) for new in (False, True))
-    return Scale(regression, of_known, of_new)
+    return counted(nothing.moved(x, yes, weights, NEXT_TO_NOTHING), some)
 
 
 def judged(scale: Scale, some: list[Rehearsed]) -> dict[str, float]:

@@ -7,9 +7,10 @@ since pictures of one kind are new or known together.
 
 What those numbers mean is learnt where the truth is known: known kinds that are hidden are what new kinds look like,
 and labelled pictures that are held out are what known ones look like. A logistic regression begins from what was found
-on other data sets. It is learnt as if half of the pictures were new. The share of the heap is then estimated by an
-adjusted count: from the mean of the regression over the heap, and its means over known and over new pictures in
-rehearsals. The probabilities follow that share.
+on other data sets. It is learnt as if half of the pictures were new. The share of the heap is then estimated by
+adjusted counts: of pictures below a level of the regression, beside the shares of known and of new pictures below it in
+rehearsals; the median over many levels is taken (the "median sweep" of quantification). The probabilities follow that
+share.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ WORTH = 100.0  # observations that the new, or the known, pictures of a rehearsa
 ALONE = 0.25  # of that for heaps of one sort
 STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
 USUAL_ERROR = 0.1  # of the share of known pictures, on other data sets
+SWEPT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # levels of the regression at which is counted
+APART = 0.25  # by which the shares of known and of new pictures below a level differ, or it tells nothing
 SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
 RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, before their number is estimated
 MOST_NEW = 4.0  # of new pictures in the heap to labelled ones, in rehearsals
@@ -273,11 +276,11 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What rehearsals taught: a regression, and its mean over known pictures and over new ones."""
+    """What rehearsals taught: a regression, and the shares of known and of new pictures below each level of SWEPT."""
 
     regression: Regression
-    of_known: float
-    of_new: float
+    of_known: tuple[float, ...]
+    of_new: tuple[float, ...]
 
     def __call__(self, seen: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how probably each picture with these signals (N, 5) is new, if they are all of a heap."""
@@ -285,20 +288,28 @@ class Scale:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name."""
-        return {"regression": self.regression.to_dict(), "of_known": self.of_known, "of_new": self.of_new}
+        below = {"of_known": list(self.of_known), "of_new": list(self.of_new)}
+        return {"regression": self.regression.to_dict(), **below}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Scale:
         """Take back what `to_dict` gave."""
-        return cls(Regression.from_dict(values["regression"]), values["of_known"], values["of_new"])
+        regression = Regression.from_dict(values["regression"])
+        of_known, of_new = (tuple(map(float, values[name])) for name in ("of_known", "of_new"))
+        if not len(of_known) == len(of_new) == len(SWEPT):
+            raise ValueError(f"there are {len(of_known)} and {len(of_new)} levels, not {len(SWEPT)}")
+        return cls(regression, of_known, of_new)
 
     def known(self, seen: NDArray[np.float64]) -> float:
         """Return the share of known pictures among those with these signals (N, 5).
 
-        The mean over all is that of known and new ones, mixed by their shares (an adjusted count).
+        Below a level there are as many as of known and of new pictures, mixed by their shares (an adjusted count).
         """
-        mean = float(self.regression(seen).mean())
-        return float(np.clip((self.of_new - mean) / max(self.of_new - self.of_known, 0.1), 0, 1))
+        known, new, found = np.array(self.of_known), np.array(self.of_new), below(self.regression(seen))
+        apart = known - new
+        telling = apart >= min(APART, apart.max())
+        shares = (found - new)[telling] / np.maximum(apart[telling], LEAST)
+        return float(np.median(np.clip(shares, 0, 1)))
 
 
 def taught(rehearsed: Sequence[Rehearsed]) -> Scale:
@@ -308,15 +319,20 @@ def taught(rehearsed: Sequence[Rehearsed]) -> Scale:
         return begin
     x, yes, weights = (np.concatenate(part) for part in zip(*map(observations, rehearsed), strict=True))
     regression = begin.regression.moved(x, yes, weights, STRENGTH)
-    means = np.array([_means(regression, one) for one in rehearsed])
-    total = (means.sum(axis=0) + np.array([begin.of_known, begin.of_new])) / (1 + len(rehearsed))
-    return Scale(regression, float(total[0]), float(total[1]))
+    return counted(regression, rehearsed)
 
 
-def _means(regression: Regression, one: Rehearsed) -> tuple[float, float]:
-    """Return the mean of a regression over the known and over the new pictures of a rehearsal."""
-    p = regression(one.signals)
-    return float(p[~one.is_new].mean()), float(p[one.is_new].mean())
+def counted(regression: Regression, rehearsed: Sequence[Rehearsed]) -> Scale:
+    """Return a regression with the mean shares of known and of new pictures of rehearsals below each level of it."""
+    said = [(regression(one.signals), one.is_new) for one in rehearsed]
+    of_known, of_new = (np.mean([below(p[is_new == new]) for p, is_new in said], axis=0) for new in (False, True))
+    return Scale(regression, tuple(of_known.tolist()), tuple(of_new.tolist()))
+
+
+def below(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of probabilities (N,) below each level of SWEPT."""
+    found: NDArray[np.float64] = (probability[:, None] < np.array(SWEPT)).mean(axis=0)
+    return found
 
 
 def observations(one: Rehearsed) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:

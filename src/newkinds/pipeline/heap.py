@@ -30,6 +30,7 @@ FEWEST_KINDS = 6  # known, of which a third can be hidden and four still teach a
 FEWEST_UNSEEN = 2  # kinds that f has not learnt from
 FEWEST_HELD_OUT = 20  # known pictures that f has not learnt from
 MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
+CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the probably new ones, if they are so many
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
 HARDLY = 0.02  # a share of new pictures that is taken for chance, or more if heaps of known kinds alone show more
 
@@ -60,6 +61,15 @@ class Heap:
     def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
         """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
         return np.arange(pictures) if self.holds != "mixed" else probably_new(self.mixed, kinds)
+
+    def counted(self, pictures: int) -> NDArray[np.int64]:
+        """Return which of the heap's pictures show how many new kinds there are.
+
+        Of a mixed heap, those that are clearly new: known ones among them would be further kinds.
+        """
+        probably = self.rows(pictures)
+        clearly = probably if self.holds != "mixed" else probably[self.mixed[probably] >= CLEARLY]
+        return clearly if len(clearly) >= HALF * len(probably) else probably
 
     @property
     def mixed(self) -> NDArray[np.float32]:

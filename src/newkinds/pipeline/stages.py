@@ -221,7 +221,7 @@ class Pipeline(KnownStages):
     def count(self, network: Network, heap: Heap) -> dict[str, Any]:
         """Return the contents of count.json, Algorithm 2's estimate, which is made first if it is not there yet."""
         if not (self.run.has(names.COUNT) and self.run.has(names.COUNT_PLOT)):
-            rows = heap.rows(len(self.unsorted))
+            rows = heap.counted(len(self.unsorted))
             rehearsals = self._rehearsals(network, rows) if self.settings.count.estimator == "rehearsed" else []
             counted = None if rehearsals else self._counted(network, rows)
             if is_writer():
