@@ -53,8 +53,9 @@ def by_others(tuned: dict[str, list[float]]) -> list[str]:
 
 def by_data(cases: list[dict[str, Any]]) -> list[str]:
     """Return a row for each data set, and one for all."""
-    lines = ["| pictures | heaps | right | foretold | difference | in the range | calibration error, before |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    lines = ["| pictures | heaps | right | foretold | difference | in the range | calibration error (by chance) | of all heaps together "]
+    lines[0] += "| before calibration |"
+    lines.append("|---|---|---|---|---|---|---|---|---|")
     for data, title in {**TITLES, "": "all"}.items():
         some = [case for case in cases if not data or case["data"] == data]
         if not some:
@@ -63,10 +64,10 @@ def by_data(cases: list[dict[str, Any]]) -> list[str]:
         inside = [case["expected_low"] <= case["acc"] <= case["expected_high"] for case in some]
         bins = [tuple(one) for case in some for one in case["bins"]]
         error, before = (np.mean([case[key] for case in some]) for key in ("error", "error_before"))
-        pooled = pooled_error(bins)
+        pooled, chance = pooled_error(bins), np.mean([error_by_chance(case["bins"]) for case in some])
         lines.append(
             f"| {title} | {len(some)} | {acc.mean():.3f} | {foretold.mean():.3f} | {np.abs(acc - foretold).mean():.3f} "
-            f"| {sum(inside)} of {len(inside)} | {error:.3f} (all heaps together {pooled:.3f}), {before:.3f} |"
+            f"| {sum(inside)} of {len(inside)} | {error:.3f} ({chance:.3f}) | {pooled:.3f} | {before:.3f} |"
         )
     if len(cases) > 2:
         rank = spearmanr([case["acc"] for case in cases], [case["expected_acc"] for case in cases]).statistic
@@ -83,6 +84,16 @@ def pooled_error(bins: list[tuple[float, ...]]) -> float:
         here = place == one
         total += abs(float((pictures * (said - right))[here].sum()))
     return total / float(pictures.sum())
+
+
+def error_by_chance(bins: list[list[float]]) -> float:
+    """Return the calibration error that probabilities would show on a heap if they were right.
+
+    The share that is right in a bin differs from what was said as binomial numbers do: on average by
+    sqrt(2 p (1 - p) / (pi n)).
+    """
+    pictures, said, _ = (np.array(column) for column in zip(*bins, strict=True))
+    return float((pictures * np.sqrt(2 * said * (1 - said) / (np.pi * pictures))).sum() / pictures.sum())
 
 
 def costs(cases: list[dict[str, Any]]) -> list[str]:
