@@ -7,9 +7,11 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+import newkinds as nk
 from newkinds import novelty
+from newkinds.images.imageset import image_set
 from newkinds.novelty import Draw, Scale, by_held_out, judge, shifted, signals
-from newkinds.pipeline.heap import Heap
+from newkinds.pipeline.heap import Heap, holds, judged, of_trained
 
 
 def world(
@@ -138,3 +140,17 @@ def test_what_counts_as_new_kinds_is_clearly_new_unless_that_is_little() -> None
     assert Heap("mixed", some).counted(6).tolist() == [2, 3, 4]
     assert Heap("mixed", np.minimum(some, 0.7)).counted(6).tolist() == [1, 2, 3, 4]
     assert Heap("new", some).counted(6).tolist() == list(range(6))
+
+
+def test_features_that_were_trained_tell_nothing_without_pictures_that_were_held_out() -> None:
+    labelled, labels, heap, _ = world(10, 20, 20)
+    names = [f"{row}" for row in range(len(labels))]
+    known = image_set(labelled, names, labels, [f"kind {kind}" for kind in range(8)], "here", labelled=True)
+    settings = nk.Settings()
+    here, elsewhere = (of_trained(known, known, known, labelled, heap, settings, own) for own in (True, False))
+    assert (here.held_out, here.draws) == (24, 0)
+    assert holds(here, "auto") == "mixed"
+    assert (elsewhere.low, elsewhere.high) == (0, 1)
+    assert holds(elsewhere, "auto") == "new"
+    assert "cannot be told" in judged(elsewhere, "auto").in_words()
+    assert holds(elsewhere, "mixed") == "mixed"

@@ -38,6 +38,7 @@ WORTH = 100.0  # observations that the new, or the known, pictures of a rehearsa
 ALONE = 0.25  # of that for heaps of one sort
 STRENGTH = 20.0  # observations that the beginning counts as, for each coefficient
 USUAL_ERROR = 0.1  # of the share of known pictures, on other data sets
+UNTAUGHT_ERROR = 0.3  # of the share where nothing is rehearsed: what photographs differ by, by other photographs
 SWEPT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # levels of the regression at which is counted
 APART = 0.25  # by which the shares of known and of new pictures below a level differ, or it tells nothing
 SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
@@ -260,7 +261,7 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
     by_others = [taught([*rehearsed[:i], *rehearsed[i + 1 :]]) for i in range(len(rehearsed))]
     pairs = list(zip(by_others, rehearsed, strict=True))
     errors = [other.known(one.signals) - float((~one.is_new).mean()) for other, one in pairs]
-    wide = COVERED * float(np.sqrt(np.mean(np.square([*errors, USUAL_ERROR]))))
+    wide = COVERED * float(np.sqrt(np.mean(np.square([*errors, USUAL_ERROR if errors else UNTAUGHT_ERROR]))))
     known = scale.known(seen)
     return Novelty(
         scale(seen).astype(np.float32),

@@ -53,9 +53,9 @@ def by_others(tuned: dict[str, list[float]]) -> list[str]:
 
 def by_data(cases: list[dict[str, Any]]) -> list[str]:
     """Return a row for each data set, and one for all."""
-    lines = ["| pictures | heaps | right | foretold | difference | in the range | calibration error (by chance) | of all heaps together "]
-    lines[0] += "| before calibration |"
-    lines.append("|---|---|---|---|---|---|---|---|---|")
+    columns = ["pictures", "heaps", "right", "foretold", "difference", "in the range", "calibration error (by chance)"]
+    columns += ["of all heaps together", "before calibration"]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for data, title in {**TITLES, "": "all"}.items():
         some = [case for case in cases if not data or case["data"] == data]
         if not some:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -88,6 +88,11 @@ class Heap:
         low, high = round(self.low * n), round(self.high * n)
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
+        if self.holds == "new" and self.high >= 1:
+            return (
+                "Whether the heap holds known kinds, too, cannot be told: too few known kinds to rehearse it. It is "
+                "sorted as if it held none; --heap mixed says that it does."
+            )
         if self.holds == "new":
             return f"No known kinds in the heap, as far as can be seen: at most {high:,} of {n:,} pictures{basis}."
         return f"About {round(self.known * n):,} of {n:,} pictures are of known kinds ({low:,} to {high:,}){basis}."
@@ -271,7 +276,9 @@ def of_trained(
         if found is not None:
             return found
     some = _some(len(features), settings.seed)
-    return judge(features[some], known.labels[some], heap, draws)
+    found = judge(features[some], known.labels[some], heap, draws)
+    # Features that were trained are unlike those of other data sets: without rehearsals, the share may be anything.
+    return found if draws else replace(found, low=0.0, high=1.0)
 
 
 def novelty_of(scale: Scale, labelled: Features, labels: NDArray[np.int64], heap: Features) -> NDArray[np.float32]:

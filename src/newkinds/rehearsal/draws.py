@@ -78,7 +78,8 @@ def _how_many(there: int, kinds: int, shared: bool, together: bool) -> int:
         return there
     most = there // 2 if shared else -(-4 * there // 5)
     least = min(FEWEST_HIDDEN, there - SPARED if shared else there)
-    return max(2 ** min(round(math.log2(max(2, kinds))), int(math.log2(max(1, most)))), least)
+    power = min(round(math.log2(max(2, kinds))), int(math.log2(max(1, most))))
+    return max(1 << power, least)
 
 
 def _pictures(
