@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from types import ModuleType, SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from newkinds import progress as module
+from newkinds.cli.streams import prepare_streams
 from newkinds.errors import UsageError
 from newkinds.progress import QUIET, Progress, automatic
 
@@ -302,3 +304,12 @@ def test_of_several_processes_the_first_one_speaks(monkeypatch: pytest.MonkeyPat
     assert automatic(None).mode == "bars"
     monkeypatch.setenv("RANK", "1")
     assert automatic(None).mode == "silent"
+
+
+@pytest.mark.parametrize(("asked", "kept"), [("0", None), ("7", None), ("80", "80"), ("wide", "wide")])
+def test_a_width_into_which_nothing_fits_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, asked: str, kept: str | None
+) -> None:
+    monkeypatch.setenv("COLUMNS", asked)
+    prepare_streams()
+    assert os.environ.get("COLUMNS") == kept

@@ -10,8 +10,17 @@ from io import TextIOWrapper
 from typing import TextIO
 
 
+NARROWEST = 20  # characters in a line, or the width that is asked for is not believed
+
+
 def prepare_streams() -> None:
-    """Make both streams take any text, what their encoding lacks as \\xNN, and take it even where they are closed."""
+    """Make both streams take any text, what their encoding lacks as \\xNN, and take it even where they are closed.
+
+    A width that COLUMNS asks for and into which nothing would fit is forgotten.
+    """
+    wide = os.environ.get("COLUMNS", "")
+    if wide.isdecimal() and int(wide) < NARROWEST:
+        del os.environ["COLUMNS"]
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for the rest of the process
     if sys.stderr is None:

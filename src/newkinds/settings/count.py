@@ -63,6 +63,7 @@ class Count(Section):
     splits: int = Field(
         10,
         ge=1,
+        le=1000,
         description="How often the probe kinds are divided at random into anchors and validation. The estimate is the "
         "mean, its interval comes from the spread. Where groups are apart, it is rounded up so that all get as many. "
         "The paper has 1.",
