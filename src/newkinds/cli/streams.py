@@ -9,7 +9,6 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
-
 NARROWEST = 20  # characters in a line, or the width that is asked for is not believed
 
 
