@@ -60,8 +60,7 @@ class Novelty:
 
     probability: that each picture is of a new kind, float32 (N,). known: the share of pictures that are probably of
     known kinds; low, high: a range that is meant to hold the true one four times in five. pure: the largest share that
-    heaps of hidden kinds alone seemed to have, and spoilt: the largest share of new pictures that heaps of known kinds
-    alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught. held_out: of how many known
+    heaps of hidden kinds alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught. held_out: of how many known
     pictures that were held out it was read off instead.
     """
 
@@ -70,7 +69,6 @@ class Novelty:
     low: float
     high: float
     pure: float
-    spoilt: float
     draws: int
     scale: Scale
     held_out: int = 0
@@ -226,11 +224,20 @@ def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Feature
         max(0.0, known - wide),
         min(1.0, known + wide),
         pure=0.0,
-        spoilt=0.0,
         draws=0,
         scale=scale,
         held_out=len(held_out),
     )
+
+
+def untold(labelled: Features, labels: NDArray[np.int64], heap: Features) -> Novelty:
+    """Return a novelty by which pictures are only in order, where nothing tells how many are new: it may be any number.
+
+    Features that were trained are unlike those of other data sets, so what was found there is no share here.
+    """
+    scale = beginning()
+    p = np.clip(scale.regression(signals(labelled, labels, heap)), SURE, 1 - SURE)
+    return Novelty(_with_mean(p, 0.5).astype(np.float32), 0.5, low=0.0, high=1.0, pure=0.0, draws=0, scale=scale)
 
 
 def _remote(labelled: Features, own: NDArray[np.float64], rows: Features) -> NDArray[np.float64]:
@@ -269,7 +276,6 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
         max(0.0, known - wide),
         min(1.0, known + wide),
         max((other.known(one.new_alone) for other, one in pairs), default=0.0),
-        max((1 - other.known(one.known_alone) for other, one in pairs), default=0.0),
         len(rehearsed),
         scale,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from newkinds.cache import Cache
 from newkinds.evaluation.same_kinds import Pairs, same_kinds
 from newkinds.images.imageset import ImageSet
 from newkinds.methods.mixed import probably_new
-from newkinds.novelty import Draw, Novelty, Scale, by_held_out, judge, signals
+from newkinds.novelty import Draw, Novelty, Scale, by_held_out, judge, signals, untold
 from newkinds.parallel.processes import from_writer
 from newkinds.pipeline.frozen import Features, Views
 from newkinds.pretrain.pretraining import split_held_out
@@ -32,7 +32,7 @@ FEWEST_HELD_OUT = 20  # known pictures that f has not learnt from
 MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
 CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the probably new ones, if they are so many
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
-HARDLY = 0.02  # a share of new pictures that is taken for chance, or more if heaps of known kinds alone show more
+HARDLY = 0.005  # of the pictures that are probably new: so few are taken for chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +137,11 @@ def holds(found: Novelty, asked: str) -> Holds:
     """Return what a heap of this novelty holds. asked: "auto", or "mixed" where the user says so.
 
     Unless the user says so, it is mixed only if the share of known pictures is surely above what heaps of hidden kinds
-    alone seem to have.
+    alone seem to have. Nothing is new if hardly a picture is: their number alone, which is estimated, would mislead.
     """
     if asked == "auto" and found.low <= found.pure:
         return "new"
-    return "known" if 1 - found.known <= max(HARDLY, found.spoilt) else "mixed"
+    return "known" if (found.probability >= HALF).mean() <= HARDLY else "mixed"
 
 
 def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
@@ -276,9 +276,9 @@ def of_trained(
         if found is not None:
             return found
     some = _some(len(features), settings.seed)
-    found = judge(features[some], known.labels[some], heap, draws)
-    # Features that were trained are unlike those of other data sets: without rehearsals, the share may be anything.
-    return found if draws else replace(found, low=0.0, high=1.0)
+    if not draws:
+        return untold(features[some], known.labels[some], heap)
+    return judge(features[some], known.labels[some], heap, draws)
 
 
 def novelty_of(scale: Scale, labelled: Features, labels: NDArray[np.int64], heap: Features) -> NDArray[np.float32]:
