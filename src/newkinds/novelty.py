@@ -49,9 +49,9 @@ SAMPLES = 6  # rehearsals that one draw gives, where the heap has so few picture
 AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
 COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
-LEVELS = (0.25, 0.5, 0.75)  # of remoteness among held-out pictures; what lies above the middle one counts as known
 STRANGE = 0.05  # of held-out pictures that are as remote as new ones are meant to be
-CLEAN = 0.1  # of the heap: what may be neither as near as known pictures nor as strange as new ones
+LEVELS = (STRANGE, 0.25, 0.5, 0.75)  # of held-out pictures, at which known ones are counted
+CLEAN = 0.1  # of the heap: what the counts may differ by, and what has to be new
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +60,8 @@ class Novelty:
 
     probability: that each picture is of a new kind, float32 (N,). known: the share of pictures that are probably of
     known kinds; low, high: a range that is meant to hold the true one four times in five. pure: the largest share that
-    heaps of hidden kinds alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught. held_out: of how many known
-    pictures that were held out it was read off instead.
+    heaps of hidden kinds alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught.
+    held_out: of how many known pictures that were held out it was read off instead.
     """
 
     probability: NDArray[np.float32]
@@ -200,20 +200,19 @@ def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: 
 def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Features, heap: Features) -> Novelty | None:
     """Return how new a heap is beside held-out known pictures (m, d) alone, where no known kind can be hidden.
 
-    Known pictures of the heap are as remote from labelled ones as held-out ones are, so their number can be read off
-    those that are nearer than half of the latter (as Storey counts true null hypotheses). That holds if new pictures
-    are never that near, which nobody can promise: a network may not tell them from known ones at all. So there is an
-    answer only where the heap clearly falls into two parts: the same share at several levels, and nearly all the rest
-    more remote than held-out pictures ever are. Otherwise None.
+    Known pictures of the heap are as remote from labelled ones as held-out ones are. So their number can be read off
+    those that are nearer than half of the latter (as Storey counts true null hypotheses), and off those that are nearer
+    than nearly all: either is too many where new pictures are that near, so the smaller one is taken. Nobody can
+    promise that new pictures ever are more remote: a network may not tell them from known ones at all. So there is an
+    answer only where the heap clearly falls into two parts: the same share at several levels. Otherwise None.
     """
     own = _within_kinds(labelled, labels)
     usual, found = (np.sort(_remote(labelled, own, rows)) for rows in (held_out, heap))
     nearer = 1 - np.searchsorted(usual, found) / len(usual)  # the share of held-out pictures that are as remote
     shares = np.array([float((nearer > level).mean()) / (1 - level) for level in LEVELS])
-    known = float(min(shares[1], 1.0))
-    strange = float((nearer <= STRANGE).mean()) - STRANGE * known
+    known = float(min(shares[LEVELS.index(0.5)], shares[0]))
     chance = COVERED * known / np.sqrt(len(usual))
-    if np.ptp(shares) > CLEAN + 2 * chance or strange < max(CLEAN, 1 - known - CLEAN - chance):
+    if known > 1 - CLEAN or np.ptp(shares) > CLEAN + 2 * chance:
         return None
     scale = beginning()
     p = np.clip(scale.regression(_signals(labelled, own, heap)), SURE, 1 - SURE)
