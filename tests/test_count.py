@@ -219,9 +219,9 @@ def test_remarks_say_what_is_doubtful() -> None:
 def test_the_number_in_words() -> None:
     values = answer(swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4])).to_dict()
     said = in_words(values)
-    assert said.startswith("New kinds: 2; other divisions of the known kinds say 0 to 4, of which nobody measured")
+    assert said.startswith("New kinds: 2; other divisions of the known kinds say 0 to 4; how often")
     assert "accuracy asks for 1 and the index of the unsorted for 3" in said
-    assert "known kinds say 2, of" in in_words({**values, "low": 2, "high": 2})
+    assert "known kinds say 2; how" in in_words({**values, "low": 2, "high": 2})
     assert in_words({**values, "confidence": None}) == "New kinds: 2 (by the accuracy on the known ones)."
 
 
