@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from newkinds import memory
+from newkinds.errors import OutOfMemoryError
 from newkinds.settings.transfer import Transfer as TransferSettings
 from newkinds.transfer import (
     choose,
@@ -192,3 +194,13 @@ def test_features_that_stay_as_they_are_keep_no_matrix() -> None:
     assert found.matrix is None
     assert again.matrix is None
     np.testing.assert_allclose(again(features), features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6)
+
+
+def test_features_that_do_not_fit_into_memory_are_refused_before_they_are_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: (1_000_000, "the machine"))
+    features, labels = np.ones((1000, 64), np.float32), np.arange(1000) % 10
+    with pytest.raises(OutOfMemoryError, match="1,000 known features of 64 numbers takes 1 MB"):
+        learn_transfer(features, labels, TransferSettings())
+    assert learn_transfer(features, labels, TransferSettings(kind="none")).chosen == "none"

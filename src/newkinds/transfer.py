@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newkinds.clustering.neighbours import directions, directions_float32, nearest_by_direction
-from newkinds.memory import row_blocks
+from newkinds.memory import check_room, row_blocks
 from newkinds.progress import QUIET, Progress
 from newkinds.randomness import generator, one_thread
 from newkinds.settings.transfer import Transfer as TransferSettings
@@ -37,6 +37,7 @@ NEIGHBOURS = 10  # pictures around a hidden one, of which those of its kind are 
 FEWEST_KINDS, FEWEST_PICTURES = 4, 8  # known kinds, and pictures more than kinds, without which nothing can be learnt
 MANY = 4096  # pictures that are enough for the principal components of features wider than this
 TIGHTEST = 1e-6  # of the whole variance: what varies inside kinds counts as at least this
+TAKES = 20  # bytes for each number of the features: as they are, at length 1, and centred
 DIGITS = 4  # of the share of neighbours, beyond which ways count as equally good
 
 
@@ -79,7 +80,13 @@ def learn_transfer(
     features: of the known pictures, float32 (N, d). labels: int64 (N,). further: features of the same pictures in other
     views, (N, d) each, to learn from: ways are compared by the pictures as they are.
     """
-    plain = np.arange(len(features) * (1 + len(further))) < len(features)
+    rows = len(features) * (1 + len(further))
+    check_room(
+        rows * features.shape[1] * TAKES if settings.kind != "none" else 0,
+        f"Learning from {rows:,} known features of {features.shape[1]:,} numbers",
+        "Give fewer known pictures, or say --set transfer.kind=none.",
+    )
+    plain = np.arange(rows) < len(features)
     features, labels = np.concatenate([features, *further]), np.tile(labels, 1 + len(further))
     folds = _folds(labels, settings.folds, seed) if _enough(labels) and _leaves_a_choice(settings) else []
     if settings.kind == "none" or (settings.kind == "auto" and not folds):
