@@ -104,7 +104,7 @@ def _signals(labelled: Features, own: NDArray[np.float64], heap: Features) -> ND
         likes, apart = np.zeros((len(heap), 1), np.int64), far[:, :1]
     near = _log_mean(far, FEW) - _log_mean(apart, FEW)
     contrast = _log_mean(far, MANY) - _log_mean(apart, MANY)
-    remote = _log_mean(far, FEW) - own[to_labelled[:, :FEW]].mean(axis=1)
+    remote = _remote(to_labelled, far, own)
     columns = (near, contrast, contrast[likes].mean(axis=1), remote, remote[likes].mean(axis=1))
     return np.stack(columns, axis=1)
 
@@ -207,8 +207,10 @@ def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Feature
     answer only where the heap clearly falls into two parts: the same share at several levels. Otherwise None.
     """
     own = _within_kinds(labelled, labels)
-    usual, found = (np.sort(_remote(labelled, own, rows)) for rows in (held_out, heap))
-    nearer = 1 - np.searchsorted(usual, found) / len(usual)  # the share of held-out pictures that are as remote
+    seen = _signals(labelled, own, heap)
+    usual = np.sort(_remote(*most_similar(held_out, labelled, FEW), own))
+    remote = seen[:, NAMES.index("remoteness")]
+    nearer = 1 - np.searchsorted(usual, remote) / len(usual)  # the share of held-out pictures that are as remote
     shares = np.array([float((nearer > level).mean()) / (1 - level) for level in LEVELS])
     known = float(min(shares[LEVELS.index(0.5)], shares[0]))
     chance = COVERED * known / np.sqrt(len(usual))
@@ -216,10 +218,9 @@ def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Feature
     if known > 1 - CLEAN or (np.ptp(shares) > CLEAN + 2 * chance and not few):
         return None
     scale = beginning()
-    p = np.clip(scale.regression(_signals(labelled, own, heap)), SURE, 1 - SURE)
     wide = float(np.hypot(COVERED * USUAL_ERROR, chance))
     return Novelty(
-        _with_mean(p, 1 - known).astype(np.float32),
+        _with_mean(scale.regression(seen), 1 - known).astype(np.float32),
         known,
         max(0.0, known - wide),
         min(1.0, known + wide),
@@ -236,20 +237,23 @@ def untold(labelled: Features, labels: NDArray[np.int64], heap: Features) -> Nov
     Features that were trained are unlike those of other data sets, so what was found there is no share here.
     """
     scale = beginning()
-    p = np.clip(scale.regression(signals(labelled, labels, heap)), SURE, 1 - SURE)
+    p = scale.regression(signals(labelled, labels, heap))
     return Novelty(_with_mean(p, 0.5).astype(np.float32), 0.5, low=0.0, high=1.0, pure=0.0, draws=0, scale=scale)
 
 
-def _remote(labelled: Features, own: NDArray[np.float64], rows: Features) -> NDArray[np.float64]:
-    """Return how far pictures are from the nearest labelled ones, beside what these are from others of their kinds."""
-    nearest, far = most_similar(rows, labelled, FEW)
-    remote: NDArray[np.float64] = _log_mean(far, FEW) - own[nearest].mean(axis=1)
+def _remote(nearest: NDArray[np.int64], far: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far pictures are from the nearest labelled ones, beside what these are from others of their kinds.
+
+    nearest, far: labelled pictures and their distances, nearest first, (N, k). own: as in `_signals`.
+    """
+    remote: NDArray[np.float64] = _log_mean(far, FEW) - own[nearest[:, :FEW]].mean(axis=1)
     return remote
 
 
 def _with_mean(probability: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
     """Return probabilities (N,), all moved by one factor of their odds, so that their mean is about this."""
-    odds = np.log(probability / (1 - probability))
+    inside = np.clip(probability, SURE, 1 - SURE)
+    odds = np.log(inside / (1 - inside))
     wanted = float(np.clip(mean, SURE, 1 - SURE))
     moved: NDArray[np.float64] = expit(odds + brentq(lambda by: float(expit(odds + by).mean()) - wanted, -40, 40))
     return moved

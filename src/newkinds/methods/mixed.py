@@ -16,6 +16,7 @@ from newkinds.features import apply, model_outputs
 from newkinds.methods.base import Method, Problem, Solution
 
 SHARPER = 8  # the power of Eq. 1, which is nearly flat among many kinds
+PROBABLY = 0.5  # novelty from which on a picture is probably new
 
 
 def solve(method: Method, problem: Problem) -> Solution:
@@ -45,7 +46,7 @@ def solve(method: Method, problem: Problem) -> Solution:
 
 def probably_new(novelty: NDArray[np.float32], kinds: int) -> NDArray[np.int64]:
     """Return which pictures are probably new, in order; at least as many of the newest as there are new kinds."""
-    enough = max(kinds, int((novelty >= 0.5).sum()))
+    enough = max(kinds, int((novelty >= PROBABLY).sum()))
     return np.sort(np.argsort(-novelty, kind="stable")[:enough])
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from newkinds.cache import Cache
 from newkinds.evaluation.same_kinds import Pairs, same_kinds
 from newkinds.images.imageset import ImageSet
-from newkinds.methods.mixed import probably_new
+from newkinds.methods.mixed import PROBABLY, probably_new
 from newkinds.novelty import Draw, Novelty, Scale, by_held_out, judge, signals, untold
 from newkinds.parallel.processes import from_writer
 from newkinds.pipeline.frozen import Features, Views
@@ -141,7 +141,7 @@ def holds(found: Novelty, asked: str) -> Holds:
     """
     if asked == "auto" and found.low <= found.pure:
         return "new"
-    return "known" if (found.probability >= HALF).mean() <= HARDLY else "mixed"
+    return "known" if (found.probability >= PROBABLY).mean() <= HARDLY else "mixed"
 
 
 def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:

@@ -32,7 +32,8 @@ def count_plot(count: Mapping[str, Any]) -> bytes:
         axis.spines["top"].set_visible(False)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.axvline(count["k_mean"], color="#444444", linestyle="--", linewidth=1)
-    about_so = f", probably {count['low']} to {count['high']}" if count["confidence"] else ""
+    sure = "probably " if count.get("estimator") == "rehearsed" else ""  # of other ranges, nothing was measured
+    about_so = f", {sure}{count['low']} to {count['high']}" if count["confidence"] else ""
     left.set_title(f"{count['k']} new kinds{about_so}", loc="left")
     left.set_xlabel(about)
     buffer = io.BytesIO()
