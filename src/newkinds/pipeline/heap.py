@@ -90,7 +90,7 @@ class Heap:
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
         if self.holds == "new" and self.high >= 1:
             return (
-                "Whether the heap holds known kinds, too, cannot be told: too few known kinds to rehearse it. It is "
+                "Whether the heap holds known kinds, too, cannot be told: the network has learnt all known ones. It is "
                 "sorted as if it held none; --heap mixed says that it does."
             )
         if self.holds == "new":
