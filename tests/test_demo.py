@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ QUICK = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("newkinds.demo"), "SETTINGS", QUICK)
     for name, part in PARTS.items():
         monkeypatch.setitem(PARTS, name, Part(part.letters[:20], 8, 10))
 
@@ -31,7 +29,7 @@ def test_the_demo_prints_scores_and_leaves_a_run_that_another_seed_replaces(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def show(out: Path, seed: int) -> str:
-        show_discovery(nk.demo(out, seed=seed))
+        show_discovery(nk.demo(out, seed=seed, settings=QUICK))
         printed = capsys.readouterr()
         assert all(line.startswith("Warning: ") for line in printed.err.splitlines())  # nobody watches
         return printed.out

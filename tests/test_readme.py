@@ -20,7 +20,8 @@ from newkinds.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-INPUTS = (ROOT / "docs" / "inputs.md").read_text()  # a part of it that grew too long
+# Pages that it leads to, whose lines can be typed, too.
+PAGES = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("inputs", "methods", "devices", "tutorial"))
 
 
 def blocks(language: str) -> list[str]:
@@ -59,7 +60,7 @@ def test_the_python_example_runs(shop: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", re.findall(r"^ {4}(?:PYTHONPATH=\. )?newkinds (.+)$", README + INPUTS, flags=re.MULTILINE)
+    "line", re.findall(r"^ {4}(?:PYTHONPATH=\. )?newkinds (.+)$", README + PAGES, flags=re.MULTILINE)
 )
 def test_other_lines_can_be_typed(line: str) -> None:
     name, *arguments = shlex.split(line)
@@ -80,7 +81,9 @@ def test_the_figures_are_those_of_the_result_file() -> None:
     assert f"| {mean['acc']:.3f} |" in shown[1]
     assert f"| {mean['kmeans_acc']:.3f} |" in shown[1]
     assert f"| {mean['gain']:.3f} ± {mean['gain_standard_error']:.3f} |" in shown[1]
-    assert f"(truly {result['kinds']}) | right with {result['k_right']} of {len(result['runs'])} seeds |" in shown[1]
+    runs = len(result["runs"])
+    assert f"(truly {result['kinds']}) | right with {result['k_right']} of {runs} seeds," in shown[1]
+    assert f"in the range that is said with {result['in_range']} of {runs} |" in shown[1]
 
 
 def test_the_figures_of_photographs_are_those_of_the_result_file() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,25 @@ from newkinds.runs import RunFolder, names
 from newkinds.version import __version__
 
 KNOWN, UNSORTED = "letters:known", "letters:georgian"
-# Beyond the profile. The number is by the paper's Algorithm 2. Averaged over neighbours, pictures of one letter lie
-# so close together that the index has its maximum at the right number; among equally accurate numbers, the one with the
-# best index is then taken.
-SETTINGS: dict[str, Any] = {"count": {"estimator": "paper", "max_kinds": 20, "neighbours": 7, "index_tolerance": 0.0}}
 
 
-def demo(out: str | Path = "runs/demo", *, seed: int = 0, progress: Progress | None = None) -> Discovery:
+def demo(
+    out: str | Path = "runs/demo",
+    *,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Discovery:
     """Discover seven letters of Georgian, and how many they are, knowing letters of Latin, Greek and Cyrillic.
 
-    out: the run folder; a demo of another seed or version that is there is replaced. seed, progress: as in `discover`.
+    out: the run folder; a demo of another seed or version that is there is replaced. seed, settings, progress: as in
+    `discover`; the defaults are those of any discovery.
     """
     out, progress = Path(out), automatic(progress)
     _clear_other_demo(out, seed)
     progress.say("Letters of Latin, Greek and Cyrillic are known, seven of Georgian are unsorted.")
     return discover(
-        KNOWN, UNSORTED, out=out, kinds="auto", seed=seed, truth="folders", settings=SETTINGS, progress=progress
+        KNOWN, UNSORTED, out=out, kinds="auto", seed=seed, truth="folders", settings=settings, progress=progress
     )
 
 
