@@ -117,6 +117,14 @@ def test_characters_that_do_not_exist(order: str, tmp_path: Path) -> None:
         nk.open_images(archive(tmp_path / "a.npz", embeddings=np.ones((2, 2)), names=names))
 
 
+@pytest.mark.promise(ARRAYS)
+def test_kinds_of_a_single_picture(tmp_path: Path) -> None:
+    known, heap = write_embeddings(tmp_path)
+    np.savez(tmp_path / "single.npz", embeddings=np.load(known)["embeddings"], labels=np.arange(64))
+    found = discover((tmp_path / "single.npz", heap), tmp_path / "run", kinds=3, rehearsals=0, page=False)
+    assert found.n_kinds
+
+
 # Signals
 
 SIGNALS = "Ctrl-C and SIGTERM at any moment, once or twice: no traceback, nothing half-written, the same line continues"
@@ -351,7 +359,7 @@ def test_an_error_of_memory_says_what_lowers_it(
 def test_arrays_that_do_not_fit_are_refused_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, _ = write_embeddings(tmp_path)
     monkeypatch.setattr(memory, "free_memory", lambda: (1000, " (the limit of its control group)"))
-    with pytest.raises(OutOfMemoryError, match=r"takes 0 MB of memory\. 0 MB are free \(the limit of its control"):
+    with pytest.raises(OutOfMemoryError, match=r"0 MB of memory or more\. 0 MB are free \(the limit of its control"):
         nk.open_images(file)
 
 
