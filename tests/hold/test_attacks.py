@@ -501,6 +501,18 @@ def test_settings_of_somebody_else(text: str, tmp_path: Path) -> None:
         nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", settings=tmp_path / "a.toml")
 
 
+@pytest.mark.promise(TAMPERED)
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("transfer.learning_rate", 1e300), ("discover.learning_rate", 1e38), ("transfer.folds", 100_000)],
+)
+def test_numbers_that_nothing_can_be_computed_with(setting: str, value: float, tmp_path: Path) -> None:
+    """They overflow, or are worked at for weeks."""
+    section, _, name = setting.partition(".")
+    with pytest.raises(UsageError, match="should be"):
+        nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", settings={section: {name: value}})
+
+
 # Variables, full disks
 
 VARIABLES = "Environment variables that make no sense: named, with what to set them to"
@@ -687,6 +699,20 @@ def test_a_table_goes_over_nothing_else(what: str, run: Path, tmp_path: Path) ->
     assert (tmp_path / "pipe").is_fifo()
     assert (tmp_path / "link").is_symlink()
     assert not target.is_file() or target.read_bytes() == before
+
+
+@pytest.mark.promise(TARGETS)
+def test_a_table_is_not_called_what_it_is_not(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.parquet is to be a CSV table"):
+        nk.load(run).to_csv(tmp_path / "a.parquet")
+
+
+@pytest.mark.promise(ARRAYS)
+def test_arrays_that_are_to_be_scanned(tmp_path: Path) -> None:
+    known, _ = write_embeddings(tmp_path)
+    with pytest.raises(DataError, match="pictures are scanned") as caught:
+        nk.scan(known, progress=QUIET)
+    assert "npz" not in caught.value.hint
 
 
 @pytest.mark.promise(TARGETS)
