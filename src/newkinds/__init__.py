@@ -5,7 +5,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from newkinds.memory import check_address_space, explained
+from newkinds.memory import check_libraries, explained, limit_data
 from newkinds.version import __version__
 
 if TYPE_CHECKING:  # the same names again, for type checkers and editors
@@ -99,9 +99,11 @@ class _Package(ModuleType):
         if name not in _HOMES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name not in _LIGHT:
-            check_address_space()
+            check_libraries()
         with explained("newkinds and its libraries"):
             value = getattr(import_module(_HOMES[name]), name)
+        if name not in _LIGHT:
+            limit_data()
         setattr(self, name, value)
         return value
 

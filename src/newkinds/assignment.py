@@ -28,6 +28,8 @@ _SHOWN = 10  # rows of a notebook's table
 
 def check_table(path: str | Path) -> None:
     """Raise an error unless `Assignment.to_csv` can write to a path: nothing but a table like it may be there."""
+    if as_path(path).suffix.lower() == ".parquet":
+        raise UsageError(f"{path} is to be a CSV table.", hint="Give a name that ends in .csv.")
     check_target(as_path(path), f"{','.join(HEADER)}\n".encode())
 
 

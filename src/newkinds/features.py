@@ -173,17 +173,21 @@ def apply(
     mine = every if alone else share(every)
     modes = {part: part.training for part in module.modules()}
     module.eval()
-    outputs = []
+    rows = np.empty((0, 0), np.float32)
+    done = 0
     try:
         with no_gradients(device_of(module)), progress.step(title, len(mine)) as step:
             for items in np.array_split(mine, math.ceil(len(mine) / batch_size(module))):
                 with explained(f"a network on {len(items)} pictures"):
-                    outputs.append((call or module)(_batch(module, images, items, prepare)).float().cpu().numpy())
+                    output = (call or module)(_batch(module, images, items, prepare)).float().cpu().numpy()
+                    if done == 0:
+                        rows = np.empty((len(mine), *output.shape[1:]), np.float32)
+                rows[done : done + len(items)] = output
+                done += len(items)
                 step.advance(len(items))
     finally:
         for part, training in modes.items():
             part.training = training
-    rows = np.concatenate(outputs)
     return rows if alone else gathered_rows(rows)
 
 

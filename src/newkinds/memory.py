@@ -21,6 +21,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in glibc's malloc.h
 _MOST = 2**31 - 1
 AT_ONCE = 2**20  # numbers of a block of rows
 LIBRARIES = 1_300_000_000  # bytes of address space that torch, scipy and the others take: 1.05 GB, and room to work
+RESIDENT = 450_000_000  # bytes of memory that they take: 0.43 GB
 
 # How libraries word it that have no exception class for it: torch on MPS, the CPU and XLA, C++, the dynamic linker.
 _SHORTAGE = (
@@ -31,10 +32,15 @@ _SHORTAGE = (
     "unable to allocate",
     "failed to map segment",
     "not enough memory",
+    "can't start new thread",
 )
 _ELSEWHERE = ("outofmemoryerror", "mps", "cuda", "resource_exhausted")  # the memory of a GPU, not the machine's
 _CGROUPS = Path("/sys/fs/cgroup")
 _UNLIMITED = 1 << 60
+_SCARCE = 4_000_000_000  # bytes that are free, below which freed memory goes back to the system at once
+_RESERVE = 1 / 20  # of what a control group leaves: for the kernel's own, and files that are being written
+_STACK = 2**23  # bytes that a thread's stack has at most, usually
+_ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd")  # their drivers map more than there is
 
 
 def keep_freed_memory() -> None:
@@ -42,8 +48,11 @@ def keep_freed_memory() -> None:
 
     By default glibc returns blocks as large as a layer's activations to the system at once, and every training step has
     them mapped and zeroed again, which costs a tenth of its time or more on a CPU. Other systems and C libraries are
-    left alone, and so is an allocator that the user has chosen or tuned.
+    left alone, and so is an allocator that the user has chosen or tuned. Where memory is scarce, none is kept.
     """
+    found = free_memory()
+    if found is not None and found[0] < _SCARCE:
+        return
     if sys.platform != "linux" or any(name.startswith(("MALLOC_", "LD_PRELOAD")) for name in os.environ):
         return
     try:
@@ -52,6 +61,43 @@ def keep_freed_memory() -> None:
         return
     mallopt(_TRIM_THRESHOLD, _MOST)
     mallopt(_MMAP_THRESHOLD, _MOST)
+
+
+def stay_within_limits() -> None:
+    """Ask that this process have no more than its control group and the machine do, once its libraries are loaded.
+
+    A process that takes more than its control group allows is killed by the kernel without a word. One that meets a
+    limit of its own (RLIMIT_DATA) is told so, and can say it. Only for our own process, and not where there is a GPU.
+    """
+    _Own.is_limited = sys.platform == "linux" and not any(map(os.path.exists, _ACCELERATORS))
+
+
+class _Own:
+    is_limited = False
+
+
+def limit_data() -> None:
+    """Set the limit that `stay_within_limits` asked for: what is in use now, and what is free."""
+    most = [left for left in (_within_cgroup(), _total()) if left is not None]
+    if not _Own.is_limited or resource is None or not most:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    lower = min(most) if hard == resource.RLIM_INFINITY else min(*most, hard)
+    with suppress(OSError, ValueError):  # some sandboxes refuse
+        resource.setrlimit(resource.RLIMIT_DATA, (lower, hard))
+
+
+def _within_cgroup() -> int | None:
+    left, used = _cgroup()[0], _kilobytes(Path("/proc/self/status"), "VmData:")
+    if left is None or used is None:
+        return None
+    stack = min(_limit("RLIMIT_STACK") or 0, _STACK)  # of each thread: counted whole, used hardly
+    return used + int(left * (1 - _RESERVE)) + stack * len(os.sched_getaffinity(0))
+
+
+def _total() -> int | None:
+    parts = [_kilobytes(Path("/proc/meminfo"), key) for key in ("MemTotal:", "SwapTotal:")]
+    return None if parts[0] is None else sum(part or 0 for part in parts)
 
 
 def is_shortage(error: BaseException) -> bool:
@@ -83,18 +129,21 @@ def explained(what: str = "this", *settings: str) -> Iterator[None]:
 def way_out(*settings: str) -> str:
     """Return what takes less memory. settings: those of what was being done, before those that always help."""
     lower = ", ".join((*settings, "images.size or network_size"))
-    return f"Lower {lower}, or name a narrower --network, such as one whose name ends in -half or -slim."
+    return (
+        f"Lower {lower}, name a narrower --network, such as one whose name ends in -half or -slim, or give fewer "
+        "pictures at once."
+    )
 
 
 def check_room(needed: int, what: str, hint: str) -> None:
     """Raise an OutOfMemoryError if `needed` bytes are more than this process can have, before it is killed for it."""
     found = free_memory()
     if found is not None and needed > found[0]:
-        raise OutOfMemoryError(f"{what} takes {in_words(needed)} of memory.{_left()}", hint=hint)
+        raise OutOfMemoryError(f"{what} takes {in_words(needed)} of memory or more.{_left()}", hint=hint)
 
 
-def check_address_space() -> None:
-    """Raise an OutOfMemoryError if `ulimit -v` does not even let the libraries be loaded: some crash if they cannot."""
+def check_libraries() -> None:
+    """Raise an OutOfMemoryError if the libraries cannot even be loaded: some crash then, or are killed."""
     most = _limit("RLIMIT_AS")
     if most is not None and most < LIBRARIES:
         raise OutOfMemoryError(
@@ -102,6 +151,8 @@ def check_address_space() -> None:
             f"ulimit -v allows {in_words(most)}.",
             hint=f"Raise it: ulimit -v {3 * LIBRARIES // 1024}, or ulimit -v unlimited",
         )
+    if "torch" not in sys.modules:
+        check_room(RESIDENT, "newkinds with its libraries", "Allow it 1 GB or more.")
 
 
 def free_memory() -> tuple[int, str] | None:
@@ -116,7 +167,10 @@ def in_words(size: int) -> str:
 
 
 def _left() -> str:
-    found = free_memory()
+    try:
+        found = free_memory()
+    except MemoryError:
+        return " Nothing is free."
     return "" if found is None else f" {in_words(max(0, found[0]))} are free{found[1]}."
 
 

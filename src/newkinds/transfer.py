@@ -37,7 +37,7 @@ NEIGHBOURS = 10  # pictures around a hidden one, of which those of its kind are 
 FEWEST_KINDS, FEWEST_PICTURES = 4, 8  # known kinds, and pictures more than kinds, without which nothing can be learnt
 MANY = 4096  # pictures that are enough for the principal components of features wider than this
 TIGHTEST = 1e-6  # of the whole variance: what varies inside kinds counts as at least this
-TAKES = 20  # bytes for each number of the features: as they are, at length 1, and centred
+TAKES = 34  # bytes for each number of the features: at length 1, centred, some of them, and these about their means
 DIGITS = 4  # of the share of neighbours, beyond which ways count as equally good
 
 
@@ -87,7 +87,8 @@ def learn_transfer(
         "Give fewer known pictures, or say --set transfer.kind=none.",
     )
     plain = np.arange(rows) < len(features)
-    features, labels = np.concatenate([features, *further]), np.tile(labels, 1 + len(further))
+    features = np.concatenate([features, *further]) if further else features
+    labels = np.tile(labels, 1 + len(further))
     folds = _folds(labels, settings.folds, seed) if _enough(labels) and _leaves_a_choice(settings) else []
     if settings.kind == "none" or (settings.kind == "auto" and not folds):
         return untouched(features.shape[1])

@@ -117,6 +117,14 @@ def test_characters_that_do_not_exist(order: str, tmp_path: Path) -> None:
         nk.open_images(archive(tmp_path / "a.npz", embeddings=np.ones((2, 2)), names=names))
 
 
+@pytest.mark.promise(ARRAYS)
+def test_kinds_of_a_single_picture(tmp_path: Path) -> None:
+    known, heap = write_embeddings(tmp_path)
+    np.savez(tmp_path / "single.npz", embeddings=np.load(known)["embeddings"], labels=np.arange(64))
+    found = discover((tmp_path / "single.npz", heap), tmp_path / "run", kinds=3, rehearsals=0, page=False)
+    assert found.n_kinds
+
+
 # Signals
 
 SIGNALS = "Ctrl-C and SIGTERM at any moment, once or twice: no traceback, nothing half-written, the same line continues"
@@ -351,7 +359,7 @@ def test_an_error_of_memory_says_what_lowers_it(
 def test_arrays_that_do_not_fit_are_refused_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, _ = write_embeddings(tmp_path)
     monkeypatch.setattr(memory, "free_memory", lambda: (1000, " (the limit of its control group)"))
-    with pytest.raises(OutOfMemoryError, match=r"takes 0 MB of memory\. 0 MB are free \(the limit of its control"):
+    with pytest.raises(OutOfMemoryError, match=r"0 MB of memory or more\. 0 MB are free \(the limit of its control"):
         nk.open_images(file)
 
 
@@ -491,6 +499,18 @@ def test_settings_of_somebody_else(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(text)
     with pytest.raises(UsageError):
         nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", settings=tmp_path / "a.toml")
+
+
+@pytest.mark.promise(TAMPERED)
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("transfer.learning_rate", 1e300), ("discover.learning_rate", 1e38), ("transfer.folds", 100_000)],
+)
+def test_numbers_that_nothing_can_be_computed_with(setting: str, value: float, tmp_path: Path) -> None:
+    """They overflow, or are worked at for weeks."""
+    section, _, name = setting.partition(".")
+    with pytest.raises(UsageError, match="should be"):
+        nk.discover(*write_embeddings(tmp_path), out=tmp_path / "run", settings={section: {name: value}})
 
 
 # Variables, full disks
@@ -679,6 +699,20 @@ def test_a_table_goes_over_nothing_else(what: str, run: Path, tmp_path: Path) ->
     assert (tmp_path / "pipe").is_fifo()
     assert (tmp_path / "link").is_symlink()
     assert not target.is_file() or target.read_bytes() == before
+
+
+@pytest.mark.promise(TARGETS)
+def test_a_table_is_not_called_what_it_is_not(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.parquet is to be a CSV table"):
+        nk.load(run).to_csv(tmp_path / "a.parquet")
+
+
+@pytest.mark.promise(ARRAYS)
+def test_arrays_that_are_to_be_scanned(tmp_path: Path) -> None:
+    known, _ = write_embeddings(tmp_path)
+    with pytest.raises(DataError, match="pictures are scanned") as caught:
+        nk.scan(known, progress=QUIET)
+    assert "npz" not in caught.value.hint
 
 
 @pytest.mark.promise(TARGETS)

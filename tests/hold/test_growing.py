@@ -113,13 +113,27 @@ def test_a_journal_that_has_lost_lines(lines: int | None, first: Path) -> None:
     if lines is not None:
         file.write_bytes(b"".join(text[:lines]))
     for call in READS:
-        with pytest.raises(RunError, match=r"lines, and kinds\.csv goes by 3: the others are gone") as caught:
+        with pytest.raises(RunError, match=r"lines, and the run has gone by 3: the others are gone") as caught:
             call(first)
         assert "--mend" in caught.value.hint
     assert (first / "kinds.csv").read_bytes() == table
     assert nk.journal(first, mend=True, progress=QUIET).last == max(0, (lines or 0) - 1)
     assert nk.load(first).kinds.tolist() == nk.load(first_week(first.parent)).kinds.tolist()
     assert (first / "kinds.csv").read_bytes() != table
+
+
+@pytest.mark.promise(PROMISE)
+def test_a_journal_of_names_alone_that_is_gone(first: Path) -> None:
+    """Names change no row of kinds.csv, which follows the journal otherwise."""
+    (first / "journal.jsonl").unlink()
+    nk.journal(first, mend=True, progress=QUIET)
+    nk.journal(first, say={"do": "name", "kind": "new:0", "name": "washer"}, progress=QUIET)
+    (first / "journal.jsonl").unlink()
+    for call in READS:
+        with pytest.raises(RunError, match=r"has 0 lines, and the run has gone by 1: the others are gone"):
+            call(first)
+    nk.journal(first, mend=True, progress=QUIET)
+    assert nk.load(first).called == {}
 
 
 # Another run, or another answer

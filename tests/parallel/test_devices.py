@@ -194,9 +194,7 @@ def test_running_out_of_memory_names_the_settings_to_lower(error: RuntimeError) 
     assert raised.value.message.startswith(
         f"There is not enough memory for a step on 128 pictures: {str(error).splitlines()[0].rstrip('.')}."
     )
-    assert raised.value.hint.startswith(
-        "Lower dec.batch_size, images.size or network_size, or name a narrower --network"
-    )
+    assert raised.value.hint.startswith("Lower dec.batch_size, images.size or network_size, name a narrower --network")
     assert raised.value.__cause__ is error
 
 
@@ -237,7 +235,7 @@ def test_a_step_without_enough_memory(loss: str, setting: str, monkeypatch: pyte
 def test_features_without_enough_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Network, "forward", full)
     with pytest.raises(
-        OutOfMemoryError, match=r"a network on 16 pictures: .* Lower images\.size or network_size, or name"
+        OutOfMemoryError, match=r"a network on 16 pictures: .* Lower images\.size or network_size, name a"
     ):
         extract_features(build_network("vgg6-4-2-slim", 1, 8, seed=0), KNOWN)
 

@@ -16,7 +16,7 @@ from newkinds.cli.base import app, out
 from newkinds.cli.streams import close_streams, prepare_streams
 from newkinds.cli.unexpected import report_unexpected
 from newkinds.errors import NewkindsError
-from newkinds.memory import explained, keep_freed_memory
+from newkinds.memory import explained, keep_freed_memory, stay_within_limits
 from newkinds.stopping import STOPPED, Stopped, handle_signals, leave_at_signals, line
 
 
@@ -25,6 +25,7 @@ def main() -> NoReturn:
     try:
         handle_signals()
         prepare_streams()
+        stay_within_limits()
         keep_freed_memory()
         out.quiet = os.environ.get("RANK", "0") != "0"  # of the processes that torchrun starts, only the first prints
         code = _run()

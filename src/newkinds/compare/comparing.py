@@ -16,6 +16,7 @@ from newkinds.errors import UsageError, unknown_name
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import as_path, digest
 from newkinds.images import Source, check_out, check_places
+from newkinds.images.imageset import ImageSet
 from newkinds.memory import explained
 from newkinds.methods.registry import COMPARED, DEFAULT, METHODS
 from newkinds.networks import is_foreign
@@ -120,6 +121,9 @@ def _compared(
         begun = [one for one in (first, *(folder / f"{name}-0" for name in on_features)) if one.exists()]
         file, out = None if weights is None else as_path(weights), begun[0] if begun else first
         chosen, _ = choose_backbone(chosen, given.known, file, out=out, offline=given.offline, progress=progress)
+    if given.truth is not None:
+        _, unsorted = _opened(given, chosen, weights, progress)
+        read_truth(given.truth, unsorted)  # whether it can be: before anything is trained
     on_known: dict[str, Any] = {"settings": chosen, "progress": progress, **given.computing}
     if chosen.kinds == "auto":
         with measured(first):
@@ -172,15 +176,20 @@ def _done(
     begun = [run for run in runs if (folder / f"{run[0]}-{run[1]}" / names.ABOUT).is_file()]
     if not begun:
         return set()
-    file = None if weights is None else as_path(weights)
-    foreign = open_pretrained(settings, file, given.offline)
-    kept = open_cache(progress)
-    known, unsorted = open_sets(given.known, given.unsorted, settings, foreign, given.data, kept, progress)
+    known, unsorted = _opened(given, settings, weights, progress)
     data: dict[str, Any] = {"known": about(known), "unsorted": about(unsorted)}
-    if file is not None:
-        data["weights"] = digest(read_bytes(file))
+    if weights is not None:
+        data["weights"] = digest(read_bytes(as_path(weights)))
     truth = None if given.truth is None else read_truth(given.truth, unsorted)
     return {(name, seed) for name, seed in begun if _is_done(folder / f"{name}-{seed}", data, truth)}
+
+
+def _opened(
+    given: _Given, settings: CoreSettings, weights: str | PathLike[str] | None, progress: Progress
+) -> tuple[ImageSet, ImageSet]:
+    foreign = open_pretrained(settings, None if weights is None else as_path(weights), given.offline)
+    kept = open_cache(progress)
+    return open_sets(given.known, given.unsorted, settings, foreign, given.data, kept, progress)
 
 
 def _is_done(path: Path, data: Mapping[str, Any], truth: tuple[str, ...] | None) -> bool:

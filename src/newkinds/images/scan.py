@@ -233,6 +233,11 @@ def _no_root(root: Path, error: OSError) -> DataError:
     if isinstance(error, FileNotFoundError):
         return DataError(f"{root} does not exist.", hint=GIVE)
     if isinstance(error, NotADirectoryError):
+        if root.suffix.lower() == ".npz":
+            return DataError(
+                f"{root} has arrays, and pictures are scanned.",
+                hint="Give a folder or a list of pictures; arrays are looked at when they are sorted.",
+            )
         return DataError(f"{root} is a file, not a folder.", hint=GIVE)
     return DataError(f"{root} cannot be read ({error.strerror}).", hint=f"Look at its permissions: ls -ld {root}")
 

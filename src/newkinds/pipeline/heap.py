@@ -214,6 +214,8 @@ def parted(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSett
         hidden = np.isin(labels, random.permutation(kinds)[: kinds // 3])
         order = random.permutation(len(labels))
         taught, held_out = _halves(order[~hidden[order]], labels)
+        if not len(held_out):  # each kind has a single picture
+            continue
         own = np.unique(labels[taught], return_inverse=True)[1]
         learnt = from_writer(partial(known.of(taught).learn, own, how, cache))
         found.append(Parts(taught, order[hidden[order]], held_out, learnt))

@@ -16,6 +16,7 @@ from newkinds.features import extract_features
 from newkinds.files import digest, read_plain
 from newkinds.images import check_known
 from newkinds.images.imageset import ImageSet
+from newkinds.memory import check_room
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network
 from newkinds.networks.files import network_to_bytes
@@ -40,7 +41,9 @@ from newkinds.runs import RunFolder, names
 from newkinds.runs.results import read_tensors
 from newkinds.settings import CoreSettings
 from newkinds.tensors import to_bytes
-from newkinds.transfer import Transfer, from_tensors, to_tensors
+from newkinds.transfer import TAKES, Transfer, from_tensors, to_tensors
+
+WORK = 12  # bytes at least, for each number of all embeddings, that stages behind the transfer hold beside these
 
 
 class KnownStages:
@@ -80,6 +83,7 @@ class KnownStages:
         self.method = METHODS[settings.method]
         takes_features = settings.kinds == "auto" or self.method.takes_features(settings)
         self.settings = resolved(settings, known, self.weights, self.accelerator.device, takes_features)
+        self._check_room()
         progress.say(profile_in_words(self.settings.profile))
         self.trained, self.probes = self._split_known()
         data = {"known": about(known), "weights": weights_digest or pretrained_digest(self.weights, weights)}
@@ -96,6 +100,20 @@ class KnownStages:
         self._features: dict[str, NDArray[np.float32]] = {}  # already read or computed
         self._transfer: Transfer | None = None
         torch.set_num_threads(self.run.threads)
+
+    def _check_room(self) -> None:
+        """Raise an OutOfMemoryError, before anything is computed or written, if embeddings take too much."""
+        if not self.known.is_embedding:
+            return
+        sets = [self.known] if self.heap is None else [self.known, self.heap]
+        learns = self.known.pixels.size * TAKES if self.transfers and self.settings.transfer.kind != "none" else 0
+        every = sum(one.pixels.size for one in sets)
+        rows = sum(map(len, sets))
+        check_room(
+            every * 4 + max(learns, every * WORK),
+            f"Work on {rows:,} embeddings of {self.known.channels:,} numbers",
+            "Give fewer pictures or shorter embeddings; --set transfer.kind=none takes less, too.",
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies the run beside its pictures and its weights."""

@@ -54,7 +54,7 @@ from newkinds.report.count_plot import count_plot
 from newkinds.report.known_kinds import find_nearest_known
 from newkinds.report.run import report_run
 from newkinds.runs import names
-from newkinds.runs.following import follow, pinned_again, read_answer
+from newkinds.runs.following import Answer, follow, pinned_again, read_answer
 from newkinds.runs.journal import Journal
 from newkinds.runs.results import put_assignment, put_snapshot, put_tensors, read_scores, read_tensors
 from newkinds.settings import CoreSettings
@@ -410,6 +410,9 @@ class Pipeline(KnownStages):
     def sort_again(self, network: Network, kinds: int, heap: Heap, rehearsal: Rehearsal) -> None:
         """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""
         answer = read_answer(self.run, self.progress)
+        if self._is_sorted_again(answer):
+            self.progress.say("Nothing was said since the pictures were sorted again.")
+            return
         if answer.state is None or not answer.is_corrected:
             raise UsageError(
                 f"Nobody has said anything about the kinds in {self.run.path} that could be used.",
@@ -424,11 +427,29 @@ class Pipeline(KnownStages):
         found = self._sorted_by(said, problem.features, rehearsal, beside, answer.machine)
         put_assignment(self.run, found)
         if is_writer():
-            Journal.open(self.run, self.progress).say(Again(line=said.line))
-            score_again(self.run, self._features.get("unsorted"))
+            self._say_again(said.line)
         self.run.sync()
         changed = int((found.kinds != answer.assignment.kinds).sum())
         self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
+
+    def _is_sorted_again(self, answer: Answer) -> bool:
+        """Return whether an answer holds all that was said; if a crash left that half recorded, record it."""
+        line = answer.machine.source.get("again")
+        if line is None:
+            return False
+        since = [one.said for one in Journal.open(self.run, self.progress).lines[line:]]
+        if since not in ([], [Again(line=line)]):
+            return False
+        if is_writer():
+            self._say_again(None if since else line)
+        self.run.sync()
+        return True
+
+    def _say_again(self, line: int | None) -> None:
+        """Record in the journal that its first lines, up to `line`, are in the answer, and score that."""
+        if line is not None:
+            Journal.open(self.run, self.progress).say(Again(line=line))
+        score_again(self.run, self._features.get("unsorted"))
 
     def _sorted_by(
         self,

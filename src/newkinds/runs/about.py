@@ -21,8 +21,12 @@ LAYOUT = 2  # of the folder; 1, which was not recorded, named kinds by bare numb
 # settings.toml. outputs: those that count, with their hashes. log: how far log.jsonl went when a stage ended, and its
 # hash up to there. fallen: outputs that are damaged, or were made from such, while they are made anew. follows: outputs
 # as they are after what people said: the line of the journal that they go up to, and their hash, or that of
-# what is about to be written, too.
-KEYS = ("version", "layout", "threads", "data", "sources", "where", "settings", "outputs", "log", "fallen", "follows")
+# what is about to be written, too. said: how many lines the journal had, where any of what it
+# says holds.
+KEYS = (
+    "version", "layout", "threads", "data", "sources", "where", "settings", "outputs", "log", "fallen", "follows",
+    "said",
+)  # fmt: skip
 
 
 def read_about(path: Path) -> dict[str, Any]:
@@ -56,6 +60,8 @@ def _check_form(about: dict[str, Any]) -> None:
         raise TypeError("texts are needed")
     if not all(map(is_mark, about.get("log", {}).values())):
         raise TypeError("marks are needed")
+    if type(about.get("said", 0)) is not int:
+        raise TypeError("a number of lines is needed")
     for one in about.get("follows", {}).values():
         int(one["line"]), [str.lower(known) for known in one["sha256"]]
 

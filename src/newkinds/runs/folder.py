@@ -280,6 +280,18 @@ class RunFolder:
         """Return up to which line of the journal an output goes, 0 if it is the machine's alone."""
         return int(self._about.get("follows", {}).get(name, {}).get("line", 0))
 
+    @property
+    def said(self) -> int:
+        """How many lines the journal had when the run was last written to: there cannot be fewer."""
+        return int(self._about.get("said", 0))
+
+    def remember_said(self, lines: int) -> None:
+        """Record how many lines the journal has."""
+        if lines != self.said:
+            self._about.pop("said", None)
+            self._about |= {"said": lines} if lines else {}
+            self._write_about()
+
     def _follow(self, name: str, mark: dict[str, Any] | None) -> None:
         follows = {key: value for key, value in self._about.pop("follows", {}).items() if key != name}
         follows |= {} if mark is None else {name: mark}

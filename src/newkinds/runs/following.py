@@ -69,7 +69,7 @@ class Answer:
 
 def read_answer(run: RunFolder, progress: Progress = QUIET) -> Answer:
     """Return the answer of a run that has sorted its pictures."""
-    if not has_journal(run) and not run.followed(names.KINDS) and not run.lists(names.GROWN):
+    if not has_journal(run) and not run.said and not run.followed(names.KINDS) and not run.lists(names.GROWN):
         found = read_assignment(run)
         return Answer(found, found)
     return answer_by(Journal.open(run, progress))
@@ -92,6 +92,7 @@ def has_journal(run: RunFolder) -> bool:
 def follow(run: RunFolder, answer: Answer | None = None) -> Answer:
     """Bring kinds.csv up to the last line of the journal, and return the answer; the run is open for writing."""
     answer = answer or read_answer(run)
+    run.remember_said(answer.line if answer.actions else 0)
     if run.followed(names.KINDS) != answer.holds:
         run.put_followed(names.KINDS, answer.assignment.table(), answer.holds)
     return answer

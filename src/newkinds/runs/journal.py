@@ -95,9 +95,9 @@ class Journal:
         """Return the journal of a run that has sorted its pictures, empty if nothing was said; write nothing."""
         journal = cls._of(run)
         journal.refresh()
-        if (followed := run.followed(names.KINDS)) > journal.last:
+        if (said := max(run.said, run.followed(names.KINDS))) > journal.last:
             raise BrokenJournalError(
-                f"{journal.path} has {journal.last} lines, and {names.KINDS} goes by {followed}: the others are gone.",
+                f"{journal.path} has {journal.last} lines, and the run has gone by {said}: the others are gone.",
                 hint="Put a copy of it back; or go on without them: newkinds journal RUN --mend",
             )
         for remark in journal.remarks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator
 
 from newkinds.errors import unknown_name
 from newkinds.images.augment import POLICIES
@@ -18,6 +18,7 @@ EVERYDAY: dict[str, Any] = {
     "everyday": True
 }  # `json_schema_extra` of the settings that people often change: `newkinds settings` shows these
 
+LARGEST = 1e12  # of a number with a fraction
 NotNegative = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 AboveZero = Annotated[float, Field(gt=0)]
@@ -99,6 +100,14 @@ class Section(BaseModel):
     """A group of settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _in_float32(cls, value: Any) -> Any:
+        """Refuse numbers that float32, in which all is computed, does not have once they are multiplied by others."""
+        if isinstance(value, float) and abs(value) > LARGEST:
+            raise ValueError(f"Input should be at most {LARGEST:g}")
+        return value
 
 
 class Optimiser(Section):

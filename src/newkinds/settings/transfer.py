@@ -43,5 +43,5 @@ class Transfer(Section):
     episode_kinds: int = Field(27, ge=2, description="Known kinds in a step of the projection.")
     each: int = Field(8, ge=2, description="Pictures of each in a step of the projection.")
     folds: int = Field(
-        3, ge=2, description="How often a third of the known kinds is hidden to compare the ways of transfer."
+        3, ge=2, le=100, description="How often a third of the known kinds is hidden to compare the ways of transfer."
     )
