@@ -12,6 +12,7 @@ from newkinds import novelty
 from newkinds.images.imageset import image_set
 from newkinds.novelty import Draw, Scale, by_held_out, judge, shifted, signals
 from newkinds.pipeline.heap import Heap, holds, judged, of_trained
+from newkinds.pretrain.pretraining import about_learnt, what_was_learnt
 
 
 def world(
@@ -147,7 +148,9 @@ def test_features_that_were_trained_tell_nothing_without_pictures_that_were_held
     names = [f"{row}" for row in range(len(labels))]
     known = image_set(labelled, names, labels, [f"kind {kind}" for kind in range(8)], "here", labelled=True)
     settings = nk.Settings()
-    here, elsewhere = (of_trained(known, known, known, labelled, heap, settings, own) for own in (True, False))
+    told = {"classes": list(known.classes), **about_learnt(known, settings.pretrain, seed=0)}
+    learnt = what_was_learnt(told, known)
+    here, elsewhere = (of_trained(known, one, labelled, heap, settings) for one in (learnt, None))
     assert (here.held_out, here.draws) == (24, 0)
     assert holds(here, "auto") == "mixed"
     assert (elsewhere.low, elsewhere.high) == (0, 1)

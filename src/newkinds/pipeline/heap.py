@@ -17,7 +17,7 @@ from newkinds.methods.mixed import PROBABLY, probably_new
 from newkinds.novelty import Draw, Novelty, Scale, by_held_out, judge, signals, untold
 from newkinds.parallel.processes import from_writer
 from newkinds.pipeline.frozen import Features, Views
-from newkinds.pretrain.pretraining import split_held_out
+from newkinds.pretrain.pretraining import Learnt
 from newkinds.randomness import generator
 from newkinds.settings import CoreSettings
 from newkinds.transfer import Transfer, only
@@ -240,45 +240,41 @@ def hidden_kinds(known: Views, labels: NDArray[np.int64], parts: Sequence[Parts]
 
 
 def of_trained(
-    known: ImageSet,
-    trained: ImageSet,
-    probes: ImageSet,
-    features: Features,
-    heap: Features,
-    settings: CoreSettings,
-    trained_here: bool,
+    known: ImageSet, learnt: Learnt | None, features: Features, heap: Features, settings: CoreSettings
 ) -> Novelty:
-    """Return the novelty of a heap under an f that was trained on the kinds of `trained`.
+    """Return the novelty of a heap under an f that was trained by newkinds.
 
-    features: of all known pictures, float32 (L, d). Rehearsals hide the probes, which f has not seen, and hold out the
-    pictures that training held out. Where there are no probes, the latter may do, if f was trained in this run.
+    learnt: of which known pictures, None where that is not known. features: of all known pictures, float32 (L, d).
+    Rehearsals hide the kinds that f has not seen, and hold out the pictures that training held out. Where there are no
+    such kinds, the latter may do.
     """
     assert known.labels is not None
-    assert trained.labels is not None
-    place = {name: row for row, name in enumerate(known.names)}
-    rows = np.array([place[name] for name in trained.names])
-    kept, out = split_held_out(trained, settings.pretrain.held_out, settings.seed)
-    draws = []
-    if probes is not known and len(probes.classes) >= FEWEST_UNSEEN:
-        assert probes.labels is not None
-        unseen = np.array([place[name] for name in probes.names])
-        for number in range(DRAWS):
-            random = generator(settings.seed, "rehearsal of novelty", number)
-            some = random.permutation(kept)[:MOST_LABELLED]
-            own = np.unique(trained.labels[some], return_inverse=True)[1]
-            hidden = random.permutation(len(probes.classes))[: max(FEWEST_UNSEEN, len(probes.classes) // 2)]
-            new = random.permutation(np.flatnonzero(np.isin(probes.labels, hidden)))
-            held_out = features[rows[random.permutation(out)]]
-            draws.append(Draw(features[rows[some]], own, features[unseen[new]], probes.labels[new], held_out))
-    elif trained_here and len(out) >= FEWEST_HELD_OUT:
-        some = generator(settings.seed, "labelled pictures for novelty").permutation(kept)[:MOST_LABELLED]
-        found = by_held_out(features[rows[some]], trained.labels[some], features[rows[out]], heap)
-        if found is not None:
-            return found
+    labels = known.labels
+    if learnt is not None:
+        unseen = np.unique(labels[learnt.unseen])
+        if len(unseen) >= FEWEST_UNSEEN:
+            draws = [_of_unseen(features, labels, learnt, settings.seed, number) for number in range(DRAWS)]
+            some = _some(len(features), settings.seed)
+            return judge(features[some], labels[some], heap, draws)
+        if len(learnt.held_out) >= FEWEST_HELD_OUT:
+            random = generator(settings.seed, "labelled pictures for novelty")
+            some = random.permutation(learnt.kept)[:MOST_LABELLED]
+            found = by_held_out(features[some], labels[some], features[learnt.held_out], heap)
+            if found is not None:
+                return found
     some = _some(len(features), settings.seed)
-    if not draws:
-        return untold(features[some], known.labels[some], heap)
-    return judge(features[some], known.labels[some], heap, draws)
+    return untold(features[some], labels[some], heap)
+
+
+def _of_unseen(features: Features, labels: NDArray[np.int64], learnt: Learnt, seed: int, number: int) -> Draw:
+    """Return a rehearsal in which half of the kinds are hidden that f has not seen."""
+    random = generator(seed, "rehearsal of novelty", number)
+    some = random.permutation(learnt.kept)[:MOST_LABELLED]
+    own = np.unique(labels[some], return_inverse=True)[1]
+    unseen = np.unique(labels[learnt.unseen])
+    hidden = random.permutation(unseen)[: max(FEWEST_UNSEEN, len(unseen) // 2)]
+    new = random.permutation(learnt.unseen[np.isin(labels[learnt.unseen], hidden)])
+    return Draw(features[some], own, features[new], labels[new], features[random.permutation(learnt.held_out)])
 
 
 def novelty_of(scale: Scale, labelled: Features, labels: NDArray[np.int64], heap: Features) -> NDArray[np.float32]:
