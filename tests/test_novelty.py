@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -127,6 +129,53 @@ def test_a_small_share_of_known_pictures_is_neither_missed_nor_made_up(known: in
     labelled, labels, heap, draws = world(9, known, new, kinds=12, each=60, apart=0.5)
     found = judge(labelled, labels, heap, draws)
     assert abs(found.known - 12 * known / len(heap)) < 0.03
+
+
+@pytest.mark.parametrize(("known", "new", "asked"), [(40, 4, "mixed"), (30, 0, "known"), (0, 40, "new")])
+def test_a_few_pictures_that_surely_are_of_the_other_sort_are_enough(known: int, new: int, asked: str) -> None:
+    # Of the first heap, the count says that all is known: 4.8 % are new, and as many surely are.
+    labelled, labels, heap, draws = world(12, known, new, kinds=12, each=60, apart=0.6)
+    found = judge(labelled, labels, heap, draws)
+    assert holds(found, "auto") == asked
+    assert found.surely_known <= found.known <= 1 - found.surely_new
+    if asked == "mixed":
+        probably = found.probability >= 0.5
+        assert (np.flatnonzero(probably) >= 12 * known).mean() > 0.9
+        assert 0 < probably.sum() <= 6 * new
+
+
+@pytest.mark.parametrize(("known", "new"), [(30, 0), (30, 6), (10, 40)])
+def test_held_out_pictures_say_where_known_ones_are_beside_the_real_heap(known: int, new: int) -> None:
+    # A transfer that knows its own pictures by heart, as that of a rehearsal does not: they lie nearer to one another.
+    labelled, labels, heap, draws = world(20, known, new, kinds=12, each=60, apart=0.6)
+    out = np.arange(len(labels)) % 10 == 9
+    kept = labelled.copy()
+    for kind in np.unique(labels):
+        own = (labels == kind) & ~out
+        kept[own] = 0.6 * kept[own] + 0.4 * kept[own].mean(axis=0)
+    true = 12 * known / len(heap)
+    alone = judge(kept[~out], labels[~out], heap, draws)  # which may be far off
+    found = judge(kept[~out], labels[~out], heap, draws, labelled[out])
+    assert abs(found.known - true) < 0.08
+    if not new:
+        assert alone.known < 0.9
+    assert holds(found, "auto") == ("mixed" if new else "known")
+
+
+def test_signals_beside_a_heap_are_those_of_one_more_picture_in_it() -> None:
+    labelled, labels, heap, _ = world(2, 10, 10)
+    own = novelty._within_kinds(labelled, labels)
+    both = novelty._signals(labelled, own, heap, heap[5:6] + 0.1)
+    one_more = signals(labelled, labels, np.concatenate([heap, heap[5:6] + 0.1]))
+    assert np.array_equal(both[:-1], signals(labelled, labels, heap))
+    assert np.allclose(both[-1], one_more[-1], atol=0.1)  # its likes do not count it
+
+
+def test_a_small_share_counts_only_if_more_are_surely_known_than_in_heaps_of_new_kinds() -> None:
+    labelled, labels, heap, draws = world(1, 2, 40)
+    found = dataclasses.replace(judge(labelled, labels, heap, draws), low=0.0, pure=0.1)
+    assert holds(dataclasses.replace(found, surely_known=0.05), "auto") == "mixed"
+    assert holds(dataclasses.replace(found, surely_known=0.01), "auto") == "new"
 
 
 def test_the_scale_comes_back_from_its_file_or_is_refused() -> None:

@@ -29,10 +29,12 @@ DRAWS = 3  # rehearsals of novelty
 FEWEST_KINDS = 6  # known, of which a third can be hidden and four still teach a transfer
 FEWEST_UNSEEN = 2  # kinds that f has not learnt from
 FEWEST_HELD_OUT = 20  # known pictures that f has not learnt from
+ASIDE = 10  # of so many known pictures, one shows what known ones are like beside the heap
 MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
 CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the probably new ones, if they are so many
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
-HARDLY = 0.005  # of the pictures that are probably new: so few are taken for chance
+HARDLY = 0.005  # of the heap that is probably new: so little is taken for chance
+FEW = 0.02  # of the heap that is surely known: so much is worth known kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +138,13 @@ class Parts:
 def holds(found: Novelty, asked: str) -> Holds:
     """Return what a heap of this novelty holds. asked: "auto", or "mixed" where the user says so.
 
-    Unless the user says so, it is mixed only if the share of known pictures is surely above what heaps of hidden kinds
-    alone seem to have. Nothing is new if hardly a picture is: their number alone, which is estimated, would mislead.
+    Unless the user says so, it is mixed only if the share of known pictures is above what heaps of hidden kinds alone
+    seem to have, or if there are more pictures that are surely known than in any of those. Nothing is new if hardly a
+    picture is, and hardly more are surely new than in heaps of known kinds: the estimated share alone would mislead.
     """
-    if asked == "auto" and found.low <= found.pure:
+    if asked == "auto" and found.low <= found.pure and found.surely_known <= FEW:
         return "new"
-    return "known" if (found.probability >= PROBABLY).mean() <= HARDLY else "mixed"
+    return "known" if max((found.probability >= PROBABLY).mean(), found.surely_new) <= HARDLY else "mixed"
 
 
 def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
@@ -188,17 +191,23 @@ def of_frozen(
     known: Views,
     labels: NDArray[np.int64],
     heap: Views,
-    transfer: Transfer,
+    way: str,
     settings: CoreSettings,
+    cache: Cache,
     parts: Sequence[Parts],
 ) -> Novelty:
-    """Return the novelty of a heap under features that are not trained here, after the transfer of the run.
+    """Return the novelty of a heap under features that are not trained here, after a transfer of the run's way.
 
-    labels: of the known pictures, int64 (L,). parts: of them, for rehearsals.
+    It is learnt without some known pictures of each kind. labels: of the known pictures, int64 (L,). parts: of them,
+    for rehearsals.
     """
     some = _some(len(labels), settings.seed)
+    order = generator(settings.seed, "known pictures beside the heap").permutation(some)
+    taught, aside = _aside(order, labels)
+    transfer = from_writer(partial(known.learn_from, taught, labels, way, settings, cache))
     draws = frozen_draws(known, labels, parts)
-    return judge(known.of(some).transferred(transfer), labels[some], heap.transferred(transfer), draws)
+    rows = (known.of(taught).transferred(transfer), labels[taught], heap.transferred(transfer))
+    return judge(*rows, draws, known.of(aside).transferred(transfer))
 
 
 def parted(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache) -> list[Parts]:
@@ -298,3 +307,14 @@ def _halves(order: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[NDArra
         first[place] = seen.setdefault(kind, 0) % 2 == 0
         seen[kind] += 1
     return order[first], order[~first]
+
+
+def _aside(order: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pictures kind by kind, each in the order given, without every so many-th of them; and those.
+
+    The only picture of a kind is among the former.
+    """
+    by_kind = order[np.argsort(labels[order], kind="stable")]
+    alone = np.bincount(labels[order])[labels[by_kind]] < 2
+    chosen = (np.arange(len(by_kind)) % ASIDE == ASIDE - 1) & ~alone
+    return by_kind[~chosen], by_kind[chosen]

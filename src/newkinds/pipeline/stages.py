@@ -180,9 +180,9 @@ class Pipeline(KnownStages):
         assert self.known.labels is not None
         if self.transfers:
             known, heap = (self.views(network, *of) for of in (("known", self.known), ("unsorted", self.unsorted)))
-            transfer = self.transfer(network)
-            parts = self._parted(network, transfer.chosen)
-            return of_frozen(known, self.known.labels, heap.of(rows), transfer, self.settings, parts)
+            way = self.transfer(network).chosen
+            parts = self._parted(network, way)
+            return of_frozen(known, self.known.labels, heap.of(rows), way, self.settings, self.cache, parts)
         features = self.features(network, "known", self.known)
         unsorted = self.features(network, "unsorted", self.unsorted)[rows]
         return of_trained(self.known, self.learnt(network), features, unsorted, self.settings)
