@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 import newkinds as nk
 from newkinds import novelty
 from newkinds.images.imageset import image_set
-from newkinds.novelty import Draw, Scale, by_held_out, judge, shifted, signals
+from newkinds.novelty import Draw, Scale, at_most, by_held_out, judge, shifted, signals, untold
 from newkinds.pipeline.heap import Heap, holds, judged, of_trained
 from newkinds.pretrain.pretraining import about_learnt, what_was_learnt
 
@@ -101,6 +101,28 @@ def test_held_out_pictures_tell_nothing_where_new_ones_are_like_known_ones_or_th
     labelled, labels, heap, _ = world(8, 20, new, kinds=5, each=60, apart=apart)
     out = np.arange(len(labels)) % 3 == 0
     assert by_held_out(labelled[~out], labels[~out], labelled[out], heap) is None
+
+
+@pytest.mark.parametrize(("known", "new"), [(0, 40), (10, 30), (40, 0)])
+def test_how_many_can_be_known_at_most_is_no_less_than_are(known: int, new: int) -> None:
+    labelled, labels, heap, _ = world(3, known, new, kinds=5, each=200, apart=0.9)
+    held_out = labelled[np.arange(len(labels)) % 3 == 0]
+    true = 5 * known / len(heap)
+    most = at_most(held_out, heap)
+    assert true <= most <= true + 0.25
+
+
+def test_that_hardly_any_picture_is_known_can_be_told_where_no_share_can() -> None:
+    labelled, labels, heap, _ = world(8, 0, 40, kinds=5, each=200, apart=0.5)
+    found = untold(labelled, labels, heap, labelled[::3])
+    assert found.known <= found.high < 0.1
+    assert holds(found, "auto") == "new"
+    assert "at most" in judged(found, "auto").in_words()
+    likely = world(8, 40, 0, kinds=5, each=200, apart=0.5)[2]
+    all_known = untold(labelled, labels, likely, labelled[::3])
+    assert (all_known.high, holds(all_known, "auto")) == (1.0, "new")
+    assert "cannot be told" in judged(all_known, "auto").in_words()
+    assert (all_known.probability >= 0.5).mean() < 0.2  # if the user says that some are known
 
 
 def test_signals_do_not_depend_on_the_scale_of_features() -> None:

@@ -269,8 +269,7 @@ def of_trained(
             random = generator(settings.seed, "labelled pictures for novelty")
             some = random.permutation(learnt.kept)[:MOST_LABELLED]
             found = by_held_out(features[some], labels[some], features[learnt.held_out], heap)
-            if found is not None:
-                return found
+            return found or untold(features[some], labels[some], heap, features[learnt.held_out])
     some = _some(len(features), settings.seed)
     return untold(features[some], labels[some], heap)
 
