@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,8 +12,9 @@ from sklearn.metrics import roc_auc_score
 import newkinds as nk
 from newkinds import novelty
 from newkinds.images.imageset import image_set
-from newkinds.novelty import Draw, Scale, by_held_out, judge, shifted, signals
+from newkinds.novelty import Draw, Scale, at_most, by_held_out, judge, shifted, signals, untold
 from newkinds.pipeline.heap import Heap, holds, judged, of_trained
+from newkinds.pretrain.pretraining import about_learnt, what_was_learnt
 
 
 def world(
@@ -100,6 +103,28 @@ def test_held_out_pictures_tell_nothing_where_new_ones_are_like_known_ones_or_th
     assert by_held_out(labelled[~out], labels[~out], labelled[out], heap) is None
 
 
+@pytest.mark.parametrize(("known", "new"), [(0, 40), (10, 30), (40, 0)])
+def test_how_many_can_be_known_at_most_is_no_less_than_are(known: int, new: int) -> None:
+    labelled, labels, heap, _ = world(3, known, new, kinds=5, each=200, apart=0.9)
+    held_out = labelled[np.arange(len(labels)) % 3 == 0]
+    true = 5 * known / len(heap)
+    most = at_most(held_out, heap)
+    assert true <= most <= true + 0.25
+
+
+def test_that_hardly_any_picture_is_known_can_be_told_where_no_share_can() -> None:
+    labelled, labels, heap, _ = world(8, 0, 40, kinds=5, each=200, apart=0.5)
+    found = untold(labelled, labels, heap, labelled[::3])
+    assert found.known <= found.high < 0.1
+    assert holds(found, "auto") == "new"
+    assert "at most" in judged(found, "auto").in_words()
+    likely = world(8, 40, 0, kinds=5, each=200, apart=0.5)[2]
+    all_known = untold(labelled, labels, likely, labelled[::3])
+    assert (all_known.high, holds(all_known, "auto")) == (1.0, "new")
+    assert "cannot be told" in judged(all_known, "auto").in_words()
+    assert (all_known.probability >= 0.5).mean() < 0.2  # if the user says that some are known
+
+
 def test_signals_do_not_depend_on_the_scale_of_features() -> None:
     labelled, labels, heap, _ = world(2, 10, 10)
     expected = signals(labelled, labels, heap)
@@ -128,6 +153,53 @@ def test_a_small_share_of_known_pictures_is_neither_missed_nor_made_up(known: in
     assert abs(found.known - 12 * known / len(heap)) < 0.03
 
 
+@pytest.mark.parametrize(("known", "new", "asked"), [(40, 4, "mixed"), (30, 0, "known"), (0, 40, "new")])
+def test_a_few_pictures_that_surely_are_of_the_other_sort_are_enough(known: int, new: int, asked: str) -> None:
+    # Of the first heap, the count says that all is known: 4.8 % are new, and as many surely are.
+    labelled, labels, heap, draws = world(12, known, new, kinds=12, each=60, apart=0.6)
+    found = judge(labelled, labels, heap, draws)
+    assert holds(found, "auto") == asked
+    assert found.surely_known <= found.known <= 1 - found.surely_new
+    if asked == "mixed":
+        probably = found.probability >= 0.5
+        assert (np.flatnonzero(probably) >= 12 * known).mean() > 0.9
+        assert 0 < probably.sum() <= 6 * new
+
+
+@pytest.mark.parametrize(("known", "new"), [(30, 0), (30, 6), (10, 40)])
+def test_held_out_pictures_say_where_known_ones_are_beside_the_real_heap(known: int, new: int) -> None:
+    # A transfer that knows its own pictures by heart, as that of a rehearsal does not: they lie nearer to one another.
+    labelled, labels, heap, draws = world(20, known, new, kinds=12, each=60, apart=0.6)
+    out = np.arange(len(labels)) % 10 == 9
+    kept = labelled.copy()
+    for kind in np.unique(labels):
+        own = (labels == kind) & ~out
+        kept[own] = 0.6 * kept[own] + 0.4 * kept[own].mean(axis=0)
+    true = 12 * known / len(heap)
+    alone = judge(kept[~out], labels[~out], heap, draws)  # which may be far off
+    found = judge(kept[~out], labels[~out], heap, draws, labelled[out])
+    assert abs(found.known - true) < 0.08
+    if not new:
+        assert alone.known < 0.9
+    assert holds(found, "auto") == ("mixed" if new else "known")
+
+
+def test_signals_beside_a_heap_are_those_of_one_more_picture_in_it() -> None:
+    labelled, labels, heap, _ = world(2, 10, 10)
+    own = novelty._within_kinds(labelled, labels)
+    both = novelty._signals(labelled, own, heap, heap[5:6] + 0.1)
+    one_more = signals(labelled, labels, np.concatenate([heap, heap[5:6] + 0.1]))
+    assert np.array_equal(both[:-1], signals(labelled, labels, heap))
+    assert np.allclose(both[-1], one_more[-1], atol=0.1)  # its likes do not count it
+
+
+def test_a_small_share_counts_only_if_more_are_surely_known_than_in_heaps_of_new_kinds() -> None:
+    labelled, labels, heap, draws = world(1, 2, 40)
+    found = dataclasses.replace(judge(labelled, labels, heap, draws), low=0.0, pure=0.1)
+    assert holds(dataclasses.replace(found, surely_known=0.05), "auto") == "mixed"
+    assert holds(dataclasses.replace(found, surely_known=0.01), "auto") == "new"
+
+
 def test_the_scale_comes_back_from_its_file_or_is_refused() -> None:
     scale = novelty.beginning()
     assert Scale.from_dict(scale.to_dict()).to_dict() == scale.to_dict()
@@ -147,7 +219,9 @@ def test_features_that_were_trained_tell_nothing_without_pictures_that_were_held
     names = [f"{row}" for row in range(len(labels))]
     known = image_set(labelled, names, labels, [f"kind {kind}" for kind in range(8)], "here", labelled=True)
     settings = nk.Settings()
-    here, elsewhere = (of_trained(known, known, known, labelled, heap, settings, own) for own in (True, False))
+    told = {"classes": list(known.classes), **about_learnt(known, settings.pretrain, seed=0)}
+    learnt = what_was_learnt(told, known)
+    here, elsewhere = (of_trained(known, one, labelled, heap, settings) for one in (learnt, None))
     assert (here.held_out, here.draws) == (24, 0)
     assert holds(here, "auto") == "mixed"
     assert (elsewhere.low, elsewhere.high) == (0, 1)

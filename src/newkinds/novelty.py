@@ -7,10 +7,13 @@ since pictures of one kind are new or known together.
 
 What those numbers mean is learnt where the truth is known: known kinds that are hidden are what new kinds look like,
 and labelled pictures that are held out are what known ones look like. A logistic regression begins from what was found
-on other data sets. It is learnt as if half of the pictures were new. The share of the heap is then estimated by
-adjusted counts: of pictures below a level of the regression, beside the shares of known and of new pictures below it in
-rehearsals; the median over many levels is taken (the "median sweep" of quantification). The probabilities follow that
-share.
+on other data sets. It is learnt as if half of the pictures were new. Features are not quite those of a rehearsal, whose
+transfer saw fewer kinds and pictures: some known pictures are held out from the transfer of the real heap, too, and say
+where known ones are beside it. The share of the heap is then estimated by adjusted counts: of pictures below a level of
+the regression, beside the shares of known and of new pictures below it in rehearsals; the median over many levels is
+taken (the "median sweep" of quantification). The probabilities follow that share. Few pictures of either sort are seen
+at the ends of the scale: those that are surely known, or surely new, are so rare in heaps of the other sort alone that
+a small share of them is no chance, however uncertain the count is.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from newkinds.clustering.neighbours import most_similar
+from newkinds.randomness import generator
 from newkinds.regression import Regression
 
 Features = NDArray[np.float32]
@@ -46,11 +50,16 @@ RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, bef
 MOST_NEW = 4.0  # of new pictures in the heap to labelled ones, in rehearsals
 FEWEST = 20  # pictures of either sort in a rehearsal
 SAMPLES = 6  # rehearsals that one draw gives, where the heap has so few pictures that several can be had
+SURELY = 0.05  # probability of either sort below which a picture is surely of the other one, if both were as many
+ALIGNED = 20.0  # held-out pictures from which on most of what they differ by from rehearsed ones is believed
 AGAIN = 2  # times that it is estimated, each with rehearsals brought to the last
 COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
 STRANGE = 0.05  # of held-out pictures that are as remote as new ones are meant to be
 LEVELS = (STRANGE, 0.25, 0.5, 0.75)  # of held-out pictures, at which known ones are counted
+TOP = (0.1, 0.2, 0.3, 0.5, 0.7)  # of held-out pictures, where they are densest beside the heap
+MOST_COMPARED = 10_000  # pictures of the heap beside held-out ones; of more, so many are drawn
+FOLDS, RIDGE = 5, 0.1  # of that comparison; the strength beside all of its pictures
 CLEAN = 0.1  # of the heap: what the counts may differ by, and what has to be new
 
 
@@ -61,7 +70,8 @@ class Novelty:
     probability: that each picture is of a new kind, float32 (N,). known: the share of pictures that are probably of
     known kinds; low, high: a range that is meant to hold the true one four times in five. pure: the largest share that
     heaps of hidden kinds alone seemed to have. draws: how many rehearsals taught it, and scale: what they taught.
-    held_out: of how many known pictures that were held out it was read off instead.
+    held_out: of how many known pictures that were held out it was read off instead. surely_known, surely_new: the
+    shares of pictures that surely are, beyond the largest that heaps of the other sort alone had.
     """
 
     probability: NDArray[np.float32]
@@ -72,6 +82,8 @@ class Novelty:
     draws: int
     scale: Scale
     held_out: int = 0
+    surely_known: float = 0.0
+    surely_new: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +108,21 @@ def signals(labelled: Features, labels: NDArray[np.int64], heap: Features) -> ND
     return _signals(labelled, _within_kinds(labelled, labels), heap)
 
 
-def _signals(labelled: Features, own: NDArray[np.float64], heap: Features) -> NDArray[np.float64]:
-    """Return the same, where it is known how far labelled pictures are from others of their kind, (L,)."""
-    to_labelled, far = most_similar(heap, labelled, MANY)
+def _signals(
+    labelled: Features, own: NDArray[np.float64], heap: Features, others: Features | None = None
+) -> NDArray[np.float64]:
+    """Return the same, where it is known how far labelled pictures are from others of their kind, (L,).
+
+    others: further pictures, (M, d), whose signals come after those of the heap, (N + M, 5): each as if it were one
+    more picture of the heap.
+    """
+    to_labelled, far = most_similar(heap if others is None else np.concatenate([heap, others]), labelled, MANY)
     likes, apart = most_similar(heap, None, MANY)
     if not apart.shape[1]:  # a heap of one picture
-        likes, apart = np.zeros((len(heap), 1), np.int64), far[:, :1]
+        likes, apart = np.zeros((len(heap), 1), np.int64), far[: len(heap), :1]
+    if others is not None:
+        theirs, from_them = most_similar(others, heap, likes.shape[1])
+        likes, apart = np.concatenate([likes, theirs]), np.concatenate([apart, from_them])
     near = _log_mean(far, FEW) - _log_mean(apart, FEW)
     contrast = _log_mean(far, MANY) - _log_mean(apart, MANY)
     remote = _remote(to_labelled, far, own)
@@ -182,19 +203,46 @@ class Draw:
         return self._own[kept]
 
 
-def judge(labelled: Features, labels: NDArray[np.int64], heap: Features, draws: Sequence[Draw]) -> Novelty:
+def judge(
+    labelled: Features,
+    labels: NDArray[np.int64],
+    heap: Features,
+    draws: Sequence[Draw],
+    held_out: Features | None = None,
+) -> Novelty:
     """Return how new the pictures of a heap are, by what rehearsals teach.
 
     labelled, labels, heap: as in `signals`. How many known pictures the heap has beside the labelled ones changes what
-    is seen of them: rehearsals are brought to the number that was estimated, and it is estimated again.
+    is seen of them: rehearsals are brought to the number that was estimated, and it is estimated again. held_out: known
+    pictures that the transfer has not seen, (m, d), if there are any.
     """
-    seen = signals(labelled, labels, heap)
+    every = _signals(labelled, _within_kinds(labelled, labels), heap, held_out)
+    seen, known = every[: len(heap)], every[len(heap) :]
     heaps = len(heap) / len(labelled)
-    found = _judged(seen, [one for draw in draws for known in RATIOS for one in _at(draw, known, heaps - known)])
+
+    def judged(rehearsed: Sequence[Rehearsed]) -> Novelty:
+        return _judged(_aligned(seen, known, rehearsed), rehearsed)
+
+    found = judged([one for draw in draws for ratio in RATIOS for one in _at(draw, ratio, heaps - ratio)])
     for _ in range(AGAIN if draws else 0):
-        known = found.known * heaps
-        found = _judged(seen, [one for draw in draws for one in _at(draw, known, heaps - known)])
+        ratio = found.known * heaps
+        found = judged([one for draw in draws for one in _at(draw, ratio, heaps - ratio)])
     return found
+
+
+def _aligned(
+    seen: NDArray[np.float64], known: NDArray[np.float64], rehearsed: Sequence[Rehearsed]
+) -> NDArray[np.float64]:
+    """Return signals of a heap (N, 5), moved by what held-out known pictures beside it (m, 5) differ by from rehearsed.
+
+    Their remoteness then is on average what it is in rehearsals: it depends on the features. The contrast depends on
+    what the heap is made of, and is left. Of few held-out pictures less is believed.
+    """
+    if not rehearsed or not len(known):
+        return seen
+    usual = np.mean([one.signals[~one.is_new].mean(axis=0) for one in rehearsed], axis=0)
+    by = (known.mean(axis=0) - usual) * len(known) / (len(known) + ALIGNED)
+    return seen - np.where(["remoteness" in name for name in NAMES], by, 0)
 
 
 def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Features, heap: Features) -> Novelty | None:
@@ -231,14 +279,45 @@ def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Feature
     )
 
 
-def untold(labelled: Features, labels: NDArray[np.int64], heap: Features) -> Novelty:
+def untold(labelled: Features, labels: NDArray[np.int64], heap: Features, held_out: Features | None = None) -> Novelty:
     """Return a novelty by which pictures are only in order, where nothing tells how many are new: it may be any number.
 
-    Features that were trained are unlike those of other data sets, so what was found there is no share here.
+    Features that were trained are unlike those of other data sets, so what was found there is no share here. held_out:
+    known pictures that f has not learnt, (m, d), if there are any: they tell how many can be known at most. Hardly any
+    is an answer; a larger number stands in for the true one if the user says that some are known.
     """
     scale = beginning()
-    p = scale.regression(signals(labelled, labels, heap))
-    return Novelty(_with_mean(p, 0.5).astype(np.float32), 0.5, low=0.0, high=1.0, pure=0.0, draws=0, scale=scale)
+    most = 0.5 if held_out is None else at_most(held_out, heap)
+    p = _with_mean(scale.regression(signals(labelled, labels, heap)), 1 - min(most, 1 - CLEAN))
+    high = most if most <= CLEAN else 1.0
+    return Novelty(p.astype(np.float32), most, low=0.0, high=high, pure=0.0, draws=0, scale=scale)
+
+
+def at_most(held_out: Features, heap: Features) -> float:
+    """Return how large the share of known pictures in a heap (N, d) can be, beside held-out ones (m, d) of those kinds.
+
+    A regression tells held-out pictures from the heap, each by one that has not seen it. Where it puts a share of the
+    former, the heap has at least that share of its known ones, so that there cannot be more of these than so many
+    pictures there allow: the smallest such number over several places (learning from positive and unlabelled pictures).
+    """
+    some = generator(0, "heap beside held-out pictures").permutation(len(heap))[:MOST_COMPARED]
+    x = np.concatenate([held_out, heap[np.sort(some)]]).astype(np.float64)
+    is_known = np.arange(len(x)) < len(held_out)
+    fold = generator(0, "folds of held-out pictures and a heap").permutation(len(x)) % FOLDS
+    nothing = Regression(x.mean(axis=0), np.maximum(x.std(axis=0), LEAST), np.zeros(x.shape[1] + 1))
+    found = np.empty(len(x))
+    for number in range(FOLDS):
+        taught, asked = fold != number, fold == number
+        weights = 0.5 / np.where(is_known, is_known[taught].sum(), (~is_known[taught]).sum())
+        found[asked] = nothing.moved(x[taught], is_known[taught], weights[taught], RIDGE)(x[asked])
+    most = [1.0]
+    for level in TOP:
+        place = np.quantile(found[is_known], 1 - level)
+        known, there = (float((found[rows] >= place).sum()) for rows in (is_known, ~is_known))
+        if known >= FEWEST:
+            chance = COVERED * (np.sqrt(there + 1) + there / np.sqrt(known))
+            most.append(float((there + chance) / len(some) / (known / len(held_out))))
+    return min(most)
 
 
 def _remote(nearest: NDArray[np.int64], far: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -273,16 +352,30 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
     pairs = list(zip(by_others, rehearsed, strict=True))
     errors = [other.known(one.signals) - float((~one.is_new).mean()) for other, one in pairs]
     wide = COVERED * float(np.sqrt(np.mean(np.square([*errors, USUAL_ERROR if errors else UNTAUGHT_ERROR]))))
-    known = scale.known(seen)
+    p = scale.regression(seen)
+    by_chance = [
+        (_surely(other.regression(one.new_alone))[0], _surely(other.regression(one.known_alone))[1])
+        for other, one in pairs
+    ]
+    known_, new = np.maximum(0, np.array(_surely(p)) - np.max(by_chance, axis=0)) if by_chance else (0.0, 0.0)
+    least, most = float(known_), 1 - float(new)
+    known = float(np.clip(scale.known(seen), least, most))
     return Novelty(
-        scale(seen).astype(np.float32),
+        shifted(p, 1 - known).astype(np.float32),
         known,
-        max(0.0, known - wide),
-        min(1.0, known + wide),
+        max(least, known - wide),
+        min(most, known + wide),
         max((other.known(one.new_alone) for other, one in pairs), default=0.0),
         len(rehearsed),
         scale,
+        surely_known=least,
+        surely_new=1 - most,
     )
+
+
+def _surely(probability: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the shares of pictures that are surely known and surely new, by probabilities (N,) of being new."""
+    return float((probability < SURELY).mean()), float((probability > 1 - SURELY).mean())
 
 
 @dataclass(frozen=True, eq=False)

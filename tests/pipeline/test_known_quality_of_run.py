@@ -15,9 +15,12 @@ import newkinds as nk
 from newkinds.cache import Cache
 from newkinds.configure import make_settings
 from newkinds.evaluation.known_quality import from_dict
+from newkinds.images import open_images
 from newkinds.images.imageset import ImageSet, image_set
+from newkinds.pipeline.backbone import told_by
 from newkinds.pipeline.frozen import Views
 from newkinds.pipeline.known_quality import FOLDS, nearest_mean, quality_of_features, quality_of_training
+from newkinds.pretrain.pretraining import what_was_learnt
 from newkinds.progress import Progress
 from newkinds.runs import RunFolder, names
 from pictures import photograph
@@ -209,9 +212,13 @@ def test_counting_says_it_too(tmp_path: Path) -> None:
 
 def test_pretraining_alone_keeps_and_says_it(photos: Path, tmp_path: Path) -> None:
     stream = io.StringIO()
-    nk.pretrain(photos / "known", out=tmp_path / "f", settings=QUICK, progress=Progress("plain", stream))
+    file = nk.pretrain(photos / "known", out=tmp_path / "f", settings=QUICK, progress=Progress("plain", stream))
     assert RunFolder.open(tmp_path / "f").has(names.KNOWN_QUALITY)
     assert "guessing would be right for 25%" in stream.getvalue()
+    learnt = what_was_learnt(told_by(file), open_images(photos / "known", labelled=True))
+    assert learnt is not None
+    assert 0 < len(learnt.held_out) < len(learnt.kept)
+    assert not len(learnt.unseen)
 
 
 def test_a_comparison_warns_once(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from newkinds.datasets import named
 from newkinds.errors import DataError
-from newkinds.pretrain.pretraining import pretrain, split_held_out
+from newkinds.images.imageset import ImageSet
+from newkinds.pretrain.pretraining import about_learnt, pretrain, split_held_out, what_was_learnt
 from newkinds.pretrain.resolve import resolved_pretrain
 from newkinds.pretrain.tasks import TASKS, KnownTask
 from newkinds.randomness import one_thread
@@ -237,3 +238,34 @@ def test_best_takes_the_weights_of_the_best_epoch(loss: str, monkeypatch: pytest
         again, _ = trained("best", *scores[until:], checkpoints=kept)
         assert again.score == 0.9
         assert same(again.network.state_dict(), best.network.state_dict())
+
+
+# What f has learnt of known pictures, by what its file tells
+
+
+def told_of(known: ImageSet, **changes: Any) -> dict[str, Any]:
+    """Return what the file of an f tells that was trained on these pictures."""
+    return {"classes": list(known.classes), **about_learnt(known, Pretrain(), seed=3), **changes}
+
+
+def test_what_was_held_out_is_known_from_the_file_even_if_kinds_were_hidden_from_training() -> None:
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 20))
+    pixels = np.random.default_rng(1).integers(0, 255, (80, 1, 4, 4), dtype=np.uint8)
+    known = labelled(labels, pixels=pixels)
+    trained = known.with_classes([3, 1])
+    found = what_was_learnt(told_of(trained), known)
+    assert found is not None
+    kept, held_out = split_held_out(trained, Pretrain().held_out, 3)
+    assert [known.names[row] for row in found.kept] == [trained.names[row] for row in kept]
+    assert [known.names[row] for row in found.held_out] == [trained.names[row] for row in held_out]
+    assert set(labels[found.unseen]) == {0, 2}
+    assert found.not_learnt.tolist() == sorted([*found.held_out, *found.unseen])
+    assert len(found.kept) + len(found.not_learnt) == len(known)
+
+
+@pytest.mark.parametrize("changes", [{"after": "0f"}, {"classes": ["elsewhere"]}, {"seed": None}, {"learnt_from": ""}])
+def test_of_other_pictures_or_trainings_nothing_is_known(changes: dict[str, Any]) -> None:
+    known = labelled(np.repeat(np.arange(2), 5), pixels=np.zeros((10, 1, 4, 4), dtype=np.uint8))
+    assert what_was_learnt(told_of(known), known) is not None
+    assert what_was_learnt(told_of(known, **changes), known) is None
+    assert what_was_learnt(told_of(known), known.select(np.arange(9))) is None

@@ -86,7 +86,9 @@ class Problem(KnownProblem):
     not known, for the log only. keep: `keep(name, make)` returns the tensors that the run has under a name, after
     making and saving them if there are none: the result of a stage that a resumed run needs again. watch: receives
     snapshots, from methods that take them. novelty: how probably each unsorted picture is of a new kind, float32 (N,),
-    where some may be of known kinds; None: all are of new ones, the paper's setting.
+    where some may be of known kinds; None: all are of new ones, the paper's setting. not_learnt: which known pictures f
+    was not trained on, int64 (m,): those that it was trained on are nearer to their kinds than any others. None: it was
+    trained on none of them, or it is not known which.
     """
 
     unsorted: ImageSet
@@ -96,6 +98,7 @@ class Problem(KnownProblem):
     keep: Kept = _made_anew
     watch: Callable[[Snapshot], None] | None = None
     novelty: NDArray[np.float32] | None = None
+    not_learnt: NDArray[np.int64] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """The trivial method for mixed heaps: the nearest known kind if it is near enough; what is left is clustered.
 
 How near is enough is learnt from the labelled pictures: each is compared with the mean of its own kind's others, and
-the threshold is such that a given share of them would be rejected. What is rejected goes to new kinds by k-means.
-Directions are compared: features at length 1.
+the threshold is such that a given share of them would be rejected. Where f was trained on labelled pictures, only those
+that were held out are compared: the others are nearer to their kinds than pictures of the heap can be. What is rejected
+goes to new kinds by k-means. Directions are compared: features at length 1.
 """
 
 from __future__ import annotations
@@ -103,11 +104,28 @@ def leave_one_out(known: NDArray[np.float32], labels: NDArray[np.int64]) -> NDAr
     return found
 
 
-def threshold(known: NDArray[np.float32], labels: NDArray[np.int64], rejected: float) -> float:
-    """Return the cosine below which a share `rejected` of the labelled pictures lie; -1 if none can be compared."""
-    likeness = leave_one_out(known, labels)
-    likeness = likeness[np.isfinite(likeness)]
-    return float(np.quantile(likeness, rejected)) if len(likeness) else -1.0
+def threshold(
+    known: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    rejected: float,
+    not_learnt: NDArray[np.int64] | None = None,
+) -> float:
+    """Return the cosine below which a share `rejected` of the labelled pictures lie; -1 if none can be compared.
+
+    known: directions (L, d). not_learnt: the pictures to judge by, if not all: as many of each kind as all would be,
+    int64 (m,).
+    """
+    rows = np.arange(len(known)) if not_learnt is None else not_learnt
+    likeness = leave_one_out(known, labels)[rows]
+    rows, likeness = rows[np.isfinite(likeness)], likeness[np.isfinite(likeness)]
+    if not len(rows):
+        return -1.0
+    if not_learnt is None:
+        return float(np.quantile(likeness, rejected))
+    weights = (np.bincount(labels) / np.maximum(1, np.bincount(labels[rows], minlength=labels.max() + 1)))[labels[rows]]
+    order = np.argsort(likeness, kind="stable")
+    below = np.cumsum(weights[order]) / weights.sum()
+    return float(likeness[order][min(len(order) - 1, int(np.searchsorted(below, rejected, side="right")))])
 
 
 def nearest_known(problem: Problem) -> Solution:
@@ -138,7 +156,7 @@ def _centres(problem: Problem, known: NDArray[np.float32] | None) -> tuple[NDArr
     assert labels is not None
     means = np.stack([known[labels == kind].mean(axis=0) for kind in range(len(problem.known.classes))])
     means = directions_float32(means)
-    enough = threshold(known, labels, chosen.rejected)
+    enough = threshold(known, labels, chosen.rejected, problem.not_learnt)
     nearest = (turned @ means.T).max(axis=1)
     # At least as many of the least known as there are new kinds.
     left = np.argsort(nearest, kind="stable")[: max(problem.kinds, int((nearest < enough).sum()))]

@@ -17,7 +17,7 @@ from newkinds.methods.mixed import PROBABLY, probably_new
 from newkinds.novelty import Draw, Novelty, Scale, by_held_out, judge, signals, untold
 from newkinds.parallel.processes import from_writer
 from newkinds.pipeline.frozen import Features, Views
-from newkinds.pretrain.pretraining import split_held_out
+from newkinds.pretrain.pretraining import Learnt
 from newkinds.randomness import generator
 from newkinds.settings import CoreSettings
 from newkinds.transfer import Transfer, only
@@ -29,10 +29,12 @@ DRAWS = 3  # rehearsals of novelty
 FEWEST_KINDS = 6  # known, of which a third can be hidden and four still teach a transfer
 FEWEST_UNSEEN = 2  # kinds that f has not learnt from
 FEWEST_HELD_OUT = 20  # known pictures that f has not learnt from
+ASIDE = 10  # of so many known pictures, one shows what known ones are like beside the heap
 MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so many are drawn
 CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the probably new ones, if they are so many
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
-HARDLY = 0.005  # of the pictures that are probably new: so few are taken for chance
+HARDLY = 0.005  # of the heap that is probably new: so little is taken for chance
+FEW = 0.02  # of the heap that is surely known: so much is worth known kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +138,13 @@ class Parts:
 def holds(found: Novelty, asked: str) -> Holds:
     """Return what a heap of this novelty holds. asked: "auto", or "mixed" where the user says so.
 
-    Unless the user says so, it is mixed only if the share of known pictures is surely above what heaps of hidden kinds
-    alone seem to have. Nothing is new if hardly a picture is: their number alone, which is estimated, would mislead.
+    Unless the user says so, it is mixed only if the share of known pictures is above what heaps of hidden kinds alone
+    seem to have, or if there are more pictures that are surely known than in any of those. Nothing is new if hardly a
+    picture is, and hardly more are surely new than in heaps of known kinds: the estimated share alone would mislead.
     """
-    if asked == "auto" and found.low <= found.pure:
+    if asked == "auto" and found.low <= found.pure and found.surely_known <= FEW:
         return "new"
-    return "known" if (found.probability >= PROBABLY).mean() <= HARDLY else "mixed"
+    return "known" if max((found.probability >= PROBABLY).mean(), found.surely_new) <= HARDLY else "mixed"
 
 
 def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
@@ -188,17 +191,23 @@ def of_frozen(
     known: Views,
     labels: NDArray[np.int64],
     heap: Views,
-    transfer: Transfer,
+    way: str,
     settings: CoreSettings,
+    cache: Cache,
     parts: Sequence[Parts],
 ) -> Novelty:
-    """Return the novelty of a heap under features that are not trained here, after the transfer of the run.
+    """Return the novelty of a heap under features that are not trained here, after a transfer of the run's way.
 
-    labels: of the known pictures, int64 (L,). parts: of them, for rehearsals.
+    It is learnt without some known pictures of each kind. labels: of the known pictures, int64 (L,). parts: of them,
+    for rehearsals.
     """
     some = _some(len(labels), settings.seed)
+    order = generator(settings.seed, "known pictures beside the heap").permutation(some)
+    taught, aside = _aside(order, labels)
+    transfer = from_writer(partial(known.learn_from, taught, labels, way, settings, cache))
     draws = frozen_draws(known, labels, parts)
-    return judge(known.of(some).transferred(transfer), labels[some], heap.transferred(transfer), draws)
+    rows = (known.of(taught).transferred(transfer), labels[taught], heap.transferred(transfer))
+    return judge(*rows, draws, known.of(aside).transferred(transfer))
 
 
 def parted(known: Views, labels: NDArray[np.int64], way: str, settings: CoreSettings, cache: Cache) -> list[Parts]:
@@ -242,45 +251,40 @@ def hidden_kinds(known: Views, labels: NDArray[np.int64], parts: Sequence[Parts]
 
 
 def of_trained(
-    known: ImageSet,
-    trained: ImageSet,
-    probes: ImageSet,
-    features: Features,
-    heap: Features,
-    settings: CoreSettings,
-    trained_here: bool,
+    known: ImageSet, learnt: Learnt | None, features: Features, heap: Features, settings: CoreSettings
 ) -> Novelty:
-    """Return the novelty of a heap under an f that was trained on the kinds of `trained`.
+    """Return the novelty of a heap under an f that was trained by newkinds.
 
-    features: of all known pictures, float32 (L, d). Rehearsals hide the probes, which f has not seen, and hold out the
-    pictures that training held out. Where there are no probes, the latter may do, if f was trained in this run.
+    learnt: of which known pictures, None where that is not known. features: of all known pictures, float32 (L, d).
+    Rehearsals hide the kinds that f has not seen, and hold out the pictures that training held out. Where there are no
+    such kinds, the latter may do.
     """
     assert known.labels is not None
-    assert trained.labels is not None
-    place = {name: row for row, name in enumerate(known.names)}
-    rows = np.array([place[name] for name in trained.names])
-    kept, out = split_held_out(trained, settings.pretrain.held_out, settings.seed)
-    draws = []
-    if probes is not known and len(probes.classes) >= FEWEST_UNSEEN:
-        assert probes.labels is not None
-        unseen = np.array([place[name] for name in probes.names])
-        for number in range(DRAWS):
-            random = generator(settings.seed, "rehearsal of novelty", number)
-            some = random.permutation(kept)[:MOST_LABELLED]
-            own = np.unique(trained.labels[some], return_inverse=True)[1]
-            hidden = random.permutation(len(probes.classes))[: max(FEWEST_UNSEEN, len(probes.classes) // 2)]
-            new = random.permutation(np.flatnonzero(np.isin(probes.labels, hidden)))
-            held_out = features[rows[random.permutation(out)]]
-            draws.append(Draw(features[rows[some]], own, features[unseen[new]], probes.labels[new], held_out))
-    elif trained_here and len(out) >= FEWEST_HELD_OUT:
-        some = generator(settings.seed, "labelled pictures for novelty").permutation(kept)[:MOST_LABELLED]
-        found = by_held_out(features[rows[some]], trained.labels[some], features[rows[out]], heap)
-        if found is not None:
-            return found
+    labels = known.labels
+    if learnt is not None:
+        unseen = np.unique(labels[learnt.unseen])
+        if len(unseen) >= FEWEST_UNSEEN:
+            draws = [_of_unseen(features, labels, learnt, settings.seed, number) for number in range(DRAWS)]
+            some = _some(len(features), settings.seed)
+            return judge(features[some], labels[some], heap, draws)
+        if len(learnt.held_out) >= FEWEST_HELD_OUT:
+            random = generator(settings.seed, "labelled pictures for novelty")
+            some = random.permutation(learnt.kept)[:MOST_LABELLED]
+            found = by_held_out(features[some], labels[some], features[learnt.held_out], heap)
+            return found or untold(features[some], labels[some], heap, features[learnt.held_out])
     some = _some(len(features), settings.seed)
-    if not draws:
-        return untold(features[some], known.labels[some], heap)
-    return judge(features[some], known.labels[some], heap, draws)
+    return untold(features[some], labels[some], heap)
+
+
+def _of_unseen(features: Features, labels: NDArray[np.int64], learnt: Learnt, seed: int, number: int) -> Draw:
+    """Return a rehearsal in which half of the kinds are hidden that f has not seen."""
+    random = generator(seed, "rehearsal of novelty", number)
+    some = random.permutation(learnt.kept)[:MOST_LABELLED]
+    own = np.unique(labels[some], return_inverse=True)[1]
+    unseen = np.unique(labels[learnt.unseen])
+    hidden = random.permutation(unseen)[: max(FEWEST_UNSEEN, len(unseen) // 2)]
+    new = random.permutation(learnt.unseen[np.isin(labels[learnt.unseen], hidden)])
+    return Draw(features[some], own, features[new], labels[new], features[random.permutation(learnt.held_out)])
 
 
 def novelty_of(scale: Scale, labelled: Features, labels: NDArray[np.int64], heap: Features) -> NDArray[np.float32]:
@@ -304,3 +308,14 @@ def _halves(order: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[NDArra
         first[place] = seen.setdefault(kind, 0) % 2 == 0
         seen[kind] += 1
     return order[first], order[~first]
+
+
+def _aside(order: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pictures kind by kind, each in the order given, without every so many-th of them; and those.
+
+    The only picture of a kind is among the former.
+    """
+    by_kind = order[np.argsort(labels[order], kind="stable")]
+    alone = np.bincount(labels[order])[labels[by_kind]] < 2
+    chosen = (np.arange(len(by_kind)) % ASIDE == ASIDE - 1) & ~alone
+    return by_kind[~chosen], by_kind[chosen]

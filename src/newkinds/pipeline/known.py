@@ -19,7 +19,7 @@ from newkinds.images.imageset import ImageSet
 from newkinds.memory import check_room
 from newkinds.methods.registry import METHODS
 from newkinds.networks import Foreign, Network
-from newkinds.networks.files import network_to_bytes
+from newkinds.networks.files import network_about, network_to_bytes
 from newkinds.parallel.processes import from_writer, is_writer, make_accelerator
 from newkinds.pipeline.backbone import pretrained_digest, pretrained_network, told_by
 from newkinds.pipeline.frozen import Views
@@ -34,6 +34,7 @@ from newkinds.pipeline.known_quality import (
 from newkinds.pipeline.pretraining import about, network_of_run, read_auxiliary
 from newkinds.pipeline.rehearsing import Rehearsal, Stage, rehearse
 from newkinds.pipeline.resolve import resolved
+from newkinds.pretrain.pretraining import Learnt, what_was_learnt
 from newkinds.pretrain.resolve import why_loss
 from newkinds.profiles import in_words as profile_in_words
 from newkinds.progress import QUIET, Progress
@@ -205,6 +206,13 @@ class KnownStages:
             self._transfer = from_tensors(*read_tensors(self.run, names.TRANSFER))
         self.progress.say(in_words_of_transfer(self._transfer))
         return self._transfer
+
+    def learnt(self, network: Network) -> Learnt | None:
+        """Return what f has learnt of the known pictures; None if nothing, or if that is not known."""
+        if self.transfers or not network.has_weights:
+            return None
+        told = self._told if self.weights is not None else network_about(self.run.get(names.NETWORK), names.NETWORK)
+        return what_was_learnt(told, self.known)
 
     def known_quality(self, network: Network) -> None:
         """Measure how well an f that is not trained here tells the known kinds apart, keep it and say it.

@@ -21,7 +21,7 @@ from newkinds.parallel.processes import make_accelerator
 from newkinds.pipeline.backbone import pretrained_digest, pretrained_network
 from newkinds.pipeline.known_quality import MEASURES, keep_quality, quality_of_training
 from newkinds.pipeline.resolve import resolved
-from newkinds.pretrain.pretraining import pretrain
+from newkinds.pretrain.pretraining import about_learnt, pretrain
 from newkinds.pretrain.resolve import why_loss
 from newkinds.progress import QUIET, Progress
 from newkinds.runs import RunFolder, names
@@ -61,7 +61,7 @@ def network_of_run(
         told: dict[str, Any] = {"classes": list(known.classes)}
         if found.network.has_weights:
             told |= {found.measure: found.score, "held_out": len(found.held_out), "loss": found.loss}
-            told |= {"epochs": found.epochs, "seed": settings.seed}
+            told |= {"epochs": found.epochs, **about_learnt(known, settings.pretrain, settings.seed)}
             told |= {} if start is None else {"after": run.data["weights"]}
         run.put(names.NETWORK, network_to_bytes(found.network, **told))
         run.sync()

@@ -180,13 +180,12 @@ class Pipeline(KnownStages):
         assert self.known.labels is not None
         if self.transfers:
             known, heap = (self.views(network, *of) for of in (("known", self.known), ("unsorted", self.unsorted)))
-            transfer = self.transfer(network)
-            parts = self._parted(network, transfer.chosen)
-            return of_frozen(known, self.known.labels, heap.of(rows), transfer, self.settings, parts)
+            way = self.transfer(network).chosen
+            parts = self._parted(network, way)
+            return of_frozen(known, self.known.labels, heap.of(rows), way, self.settings, self.cache, parts)
         features = self.features(network, "known", self.known)
         unsorted = self.features(network, "unsorted", self.unsorted)[rows]
-        trained_here = self.weights is None
-        return of_trained(self.known, self.trained, self.probes, features, unsorted, self.settings, trained_here)
+        return of_trained(self.known, self.learnt(network), features, unsorted, self.settings)
 
     def _parted(self, network: Network, way: str) -> list[Parts]:
         """Return parts of the known pictures with a transfer each that has seen one of them, by the way of transfer."""
@@ -535,6 +534,7 @@ class Pipeline(KnownStages):
                 network = network.with_transfer(transfer.mean, transfer.matrix)
         if self.transfers and not self.frozen:
             freeze_but_last(network)
+        learnt = self.learnt(network)
         return Problem(
             network,
             known,
@@ -550,6 +550,7 @@ class Pipeline(KnownStages):
             keep=self._keep,
             watch=self._watch,
             novelty=heap.mixed if heap.holds == "mixed" else None,
+            not_learnt=None if learnt is None else learnt.not_learnt,
         )
 
     def _put_models(

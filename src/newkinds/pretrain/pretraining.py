@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from newkinds.errors import DataError
-from newkinds.images.imageset import ImageSet
+from newkinds.images.imageset import ImageSet, fingerprint
 from newkinds.networks import Network, build_network, default_network
 from newkinds.parallel.processes import make_accelerator
 from newkinds.pretrain.resolve import resolved_pretrain
@@ -115,3 +116,50 @@ def split_held_out(known: ImageSet, share: float, seed: int) -> tuple[NDArray[np
         held_out += order[:aside].tolist()
         kept += order[aside:].tolist()
     return np.sort(np.array(kept, dtype=np.int64)), np.sort(np.array(held_out, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """What an f has learnt of known pictures: their numbers in three parts, int64 each.
+
+    kept: it was trained on these. held_out: of the same kinds, and kept from it. unseen: of kinds that it was not
+    trained on.
+    """
+
+    kept: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+    unseen: NDArray[np.int64]
+
+    @property
+    def not_learnt(self) -> NDArray[np.int64]:
+        """The pictures that f was not trained on, in order."""
+        return np.sort(np.concatenate([self.held_out, self.unseen]))
+
+
+def about_learnt(known: ImageSet, settings: Pretrain, seed: int) -> dict[str, Any]:
+    """Return what a file of weights has to say, so that `what_was_learnt` knows what was held out."""
+    return {"learnt_from": _content(known), "held_out_share": settings.held_out, "seed": seed}
+
+
+def what_was_learnt(told: Mapping[str, Any], known: ImageSet) -> Learnt | None:
+    """Return what an f has learnt of known pictures, by what its file tells.
+
+    None where it does not tell: it was trained on other pictures, elsewhere, or after another training.
+    """
+    classes, share, seed = told.get("classes"), told.get("held_out_share"), told.get("seed")
+    if not (isinstance(classes, list) and isinstance(share, float) and isinstance(seed, int)) or "after" in told:
+        return None
+    if known.labels is None or not set(classes) <= set(known.classes):
+        return None
+    trained = known.with_classes([known.classes.index(name) for name in classes])
+    if told.get("learnt_from") != _content(trained):
+        return None
+    is_learnt = np.isin(known.labels, [known.classes.index(name) for name in classes])
+    rows = np.flatnonzero(is_learnt)
+    kept, held_out = split_held_out(trained, share, seed)
+    return Learnt(rows[kept], rows[held_out], np.flatnonzero(~is_learnt))
+
+
+def _content(known: ImageSet) -> str:
+    """Return the hash of pictures and their kinds, the same however they were selected."""
+    return fingerprint(known.pixels, known.names, known.labels, known.classes)
