@@ -100,7 +100,10 @@ def best_candidate(tried: Sequence[Tried]) -> str:
 
 
 def is_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> bool:
-    """Return whether hidden kinds were sorted hardly better than by chance, or badly and hardly better than pixels do."""
+    """Return whether hidden kinds were sorted hardly better than by chance, or badly and hardly better than pixels.
+
+    candidate: the settings that are judged.
+    """
     rehearsed = [one for one in rehearsed if len(one.hidden) >= ENOUGH_KINDS and one.pictures >= ENOUGH_PICTURES]
     if not rehearsed:
         return False
