@@ -133,6 +133,7 @@ def test_few_hidden_kinds_widen_the_range_and_say_why() -> None:
         widths.append(trust.high - trust.low)
         told = f"Only {hidden} of your own kinds were hidden at a time" in " ".join(trust.remarks)
         assert told is (hidden < 8)
+        assert ("are easier to tell apart than 20" in " ".join(trust.remarks)) is (hidden < 8)
         assert trust.remarks[0] == "first"
     assert widths[0] > widths[1] > widths[2]
 

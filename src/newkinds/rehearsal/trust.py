@@ -110,18 +110,23 @@ def judge(
         error=calibration_error(bins) if bins else None,
         bins=tuple((one.pictures, one.said, one.right) for one in bins),
         why=why,
-        remarks=(*remarks, *_why_wide(len(right), hidden)),
+        remarks=(*remarks, *_why_wide(len(right), hidden, np.count_nonzero(sizes))),
     )
     return trust, probability
 
 
-def _why_wide(rehearsals: int, hidden: int) -> list[str]:
-    """Return why the range is wider than usual, if it is."""
+def _why_wide(rehearsals: int, hidden: int, kinds: int) -> list[str]:
+    """Return why the range is wider than usual, if it is. kinds: in the heap."""
     if not rehearsals or hidden >= FEW:
         return []
+    easier = (
+        f" {hidden} kinds are easier to tell apart than {kinds}, so expect less of the heap."
+        if hidden < kinds / 2
+        else ""
+    )
     return [
         f"Only {hidden} of your own kinds were hidden at a time, which tells less than {FEW} or more would: the range "
-        "is wider for that."
+        f"is wider for that.{easier}"
     ]
 
 
