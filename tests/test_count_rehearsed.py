@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from newkinds.count import Rehearsal, can_rehearse, count_rehearsed, hidden_draws, in_words
 from newkinds.count.linkage import distances_from_centres, level_of, levels, log_heights, log_number
-from newkinds.count.rehearsed import interval
+from newkinds.count.rehearsed import MORE_ERROR, RATIOS, Evidence, interval
 from newkinds.errors import DataError
 from newkinds.randomness import one_thread
 from newkinds.settings import Count as CountSettings
@@ -165,6 +165,29 @@ def test_distances_from_centres_do_not_depend_on_sizes() -> None:
     small, large = (distances_from_centres(log_heights(kinds_of([each] * 10, 0.3, rng)[0], 1)) for each in (12, 48))
     assert small[9] == pytest.approx(large[9], abs=0.2)
     assert small[0] > small[9] + 1
+
+
+def evidence(errors_by_centres: list[list[float]], hidden: int, draws: int = 2) -> Evidence:
+    """Return evidence of which only the errors by the distances from centres matter."""
+    by_ratio = np.full((len(RATIOS), draws), math.log(20))
+    errors = np.array(errors_by_centres)
+    return Evidence(by_ratio, np.zeros(3), math.log(20), errors, hidden, 20.0, 0.0, 1.0)
+
+
+def test_the_error_by_centres_falls_with_the_number_of_kinds_by_hand() -> None:
+    """Halves of 9 kinds are off by .3: .09 / (1/9 + 1/9) = .405 a kind; of 27 kinds, 54 hidden, .405 (1/54 + 1/27)."""
+    halves = [[0.3, 9, 9], [-0.3, 9, 9]]
+    one = evidence([[0.1, 54, 18], [0.1, 54, 18], *halves], hidden=54)  # no worse than by chance
+    assert float(one.error_by_centres(np.log(27))) == pytest.approx(math.sqrt(0.0225 + MORE_ERROR**2))
+    assert float(one.error_by_centres(np.log(9))) > float(one.error_by_centres(np.log(27)))
+
+
+def test_groups_that_differ_as_a_whole_are_not_averaged_away() -> None:
+    halves = [[0.1, 10, 10], [-0.1, 10, 10]]
+    apart = evidence([[0.8, 100, 20], [-0.8, 100, 20], *halves], hidden=120)
+    assert float(apart.error_by_centres(np.log(20))) == pytest.approx(0.8, abs=0.02)
+    alone = evidence(halves, hidden=20, draws=1)  # one rehearsal: all errors are of its halves
+    assert float(alone.error_by_centres(np.log(20))) < 0.2
 
 
 def test_hidden_draws_take_every_kind_once_in_three() -> None:

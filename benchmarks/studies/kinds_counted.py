@@ -2,8 +2,8 @@
 
 ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind; ROOT has OmniGlot and CIFAR-100. Which
 photographs' kinds are known is drawn by the number of the draw; draws from 100 on, OmniGlot's probe alphabets and
-CIFAR-100's probe classes were for tuning, and none of them is reported. `half`: the same heaps with half of their
-pictures, so that new kinds are half as large as known ones. Every row is written to
+CIFAR-100's probe classes were for tuning, and none of them is reported. `sizes`: new kinds are as large as known ones,
+or half as large, or very unequal: the same heaps thinned. Every row is written to
 benchmarks/results/studies/kinds_counted.json at once, with all that speaks for each number, so that no linkage is made
 twice; the answers are found anew each time, with the constants as they are.
 """
@@ -40,13 +40,17 @@ from studies.tools.results import put_table
 
 NAME, PAGE = "kinds_counted", DOCS / "how-many-kinds.md"
 PHOTOGRAPHS = {"grocery": ("grocery", 54), "tiny-imagenet": ("tiny-imagenet/train", 30)}  # folder, kinds known
-DRAWS, HALVED = 10, 3  # draws of known kinds; so many also with half the heap
+TUNING = 100  # the first draw for tuning
+DRAWS, THINNED = 10, 3  # draws of known kinds; so many also with heaps that are thinned
 TITLES = {
     "omniglot": "OmniGlot's evaluation alphabets",
     "cifar100": "CIFAR-100's ten unlabelled classes",
     "grocery": "groceries, 54 kinds known",
     "tiny-imagenet": "Tiny-ImageNet, 30 kinds known",
 }
+
+SIZES = {"alike": "as large as known ones", "half": "half as large", "unequal": "5 to 100 pictures each"}
+FEWEST, MOST = 5, 100  # pictures of kinds of unequal sizes, any ratio as probable
 
 Cases = Iterator[tuple[dict[str, Any], Callable[[], list[Rehearsal]]]]  # what each is, and how it is made
 
@@ -102,50 +106,46 @@ def cases(data: Path | None, runs: Path) -> Cases:
 def omniglot(data: Path | None, runs: Path) -> Cases:
     """Yield the evaluation alphabets; the five probe alphabets are a rehearsal each."""
     weights = "omniglot-25-group"
-    for half in (False, True):
-        for alphabet in EVALUATION[: None if not half else 2 * HALVED]:
+    for sizes in ("alike", "half"):
+        for alphabet in EVALUATION[: None if sizes == "alike" else 2 * THINNED]:
             truth = len(named(f"omniglot:{alphabet}", data=data).classes)
 
-            def make(alphabet: str = alphabet, half: bool = half) -> list[Rehearsal]:
+            def make(alphabet: str = alphabet, sizes: str = sizes) -> list[Rehearsal]:
                 probes = features(runs, weights, "omniglot:probes", data)
                 heap = features(runs, weights, f"omniglot:{alphabet}", data)
                 images = named("omniglot:probes", data=data)
                 groups = np.array([group_of(name) for name in images.classes])[probes["y"]]
                 parts = [np.flatnonzero(groups == group) for group in dict.fromkeys(groups)]
-                some = heap["plain"][thinned(heap["y"], half)]
+                some = heap["plain"][thinned(heap["y"], sizes)]
                 return [Rehearsal(probes["plain"][part], probes["y"][part], some) for part in parts]
 
-            yield {"data": "omniglot", "case": alphabet, "truth": truth, "half": half}, make
+            yield {"data": "omniglot", "case": alphabet, "truth": truth, "sizes": sizes}, make
 
 
 def cifar100(data: Path | None, runs: Path) -> Cases:
     """Yield the ten unlabelled classes; the ten probe classes are the one rehearsal."""
-    for half in (False, True):
+    for sizes in SIZES:
 
-        def make(half: bool = half) -> list[Rehearsal]:
+        def make(sizes: str = sizes) -> list[Rehearsal]:
             probes, heap = (
                 features(runs, "cifar100-80", f"cifar100:{part}", data) for part in ("probes", "unlabelled")
             )
-            return [Rehearsal(probes["plain"], probes["y"], heap["plain"][thinned(heap["y"], half)])]
+            return [Rehearsal(probes["plain"], probes["y"], heap["plain"][thinned(heap["y"], sizes)])]
 
-        yield {"data": "cifar100", "case": "unlabelled", "truth": 10, "half": half}, make
+        yield {"data": "cifar100", "case": "unlabelled", "truth": 10, "sizes": sizes}, make
 
 
-def photographs(name: str, draw: int, data: Path | None, runs: Path, *, halved: bool | None = None) -> Cases:
-    """Yield a draw of known kinds of photographs, with rehearsals as the pipeline makes them.
-
-    halved: whether also with half the heap; None: for the first draws.
-    """
+def photographs(name: str, draw: int, data: Path | None, runs: Path) -> Cases:
+    """Yield a draw of known kinds of photographs, with rehearsals as the pipeline makes them."""
     _, known = PHOTOGRAPHS[name]
-    halved = draw < HALVED if halved is None else halved
-    for half in (False, True)[: 2 if halved else 1]:
+    for sizes in SIZES if draw < THINNED or draw >= TUNING else ("alike",):
 
-        def make(half: bool = half) -> list[Rehearsal]:
+        def make(sizes: str = sizes) -> list[Rehearsal]:
             kept = photograph_features(runs, name, data)
             order = np.random.default_rng(draw).permutation(len(kept["names"]))
             views, labels, settings = Views((kept["plain"], kept["mirrored"])), kept["y"], nk.Settings()
             heap = np.flatnonzero(np.isin(labels, order[known:]))
-            heap = heap[thinned(labels[heap], half)]
+            heap = heap[thinned(labels[heap], sizes, draw)]
             taught = np.flatnonzero(np.isin(labels, order[:known]))
             mine, kinds = views.of(taught), labels[taught]
             way, found = mine.learn(kinds, settings, open_cache()).chosen, []
@@ -158,14 +158,22 @@ def photographs(name: str, draw: int, data: Path | None, runs: Path, *, halved: 
             return found
 
         total = {"grocery": 82, "tiny-imagenet": 40}[name]
-        yield {"data": name, "case": draw, "truth": total - known, "half": half}, make
+        yield {"data": name, "case": draw, "truth": total - known, "sizes": sizes}, make
 
 
-def thinned(labels: NDArray[np.int64], half: bool) -> NDArray[np.int64]:
-    """Return all rows, or every other one of each kind."""
-    if not half:
+def thinned(labels: NDArray[np.int64], sizes: str, draw: int = 0) -> NDArray[np.int64]:
+    """Return all rows, every other one of each kind, or so many of each that kinds have very unequal sizes."""
+    if sizes == "alike":
         return np.arange(len(labels))
-    return np.sort(np.concatenate([np.flatnonzero(labels == kind)[::2] for kind in np.unique(labels)]))
+    random, kept = np.random.default_rng(draw), []
+    for kind in np.unique(labels):
+        mine = np.flatnonzero(labels == kind)
+        if sizes == "half":
+            kept.append(mine[::2])
+        else:
+            size = round(FEWEST * (MOST / FEWEST) ** random.random())
+            kept.append(random.permutation(mine)[:size])
+    return np.sort(np.concatenate(kept))
 
 
 def features(runs: Path, weights: str, source: str, data: Path | None) -> dict[str, NDArray[Any]]:
@@ -195,19 +203,19 @@ def photograph_features(runs: Path, name: str, data: Path | None) -> dict[str, N
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """Return error and coverage of each data set, and over all cases."""
     lines = [
-        "| data | new kinds as large as known ones | new kinds | cases | mean error | of the truth | interval holds "
+        "| data | sizes of new kinds | new kinds | cases | mean error | of the truth | interval holds "
         "the truth | its mean width | cannot tell |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for half in (False, True):
-        mine = [row for row in rows if row["half"] == half]
+    for sizes, words in SIZES.items():
+        mine = [row for row in rows if row["sizes"] == sizes]
         for name, title in TITLES.items():
-            lines += _line(title, half, [row for row in mine if row["data"] == name])
-        lines += _line("all", half, mine)
+            lines += _line(title, words, [row for row in mine if row["data"] == name])
+        lines += _line("all", words, mine)
     return lines
 
 
-def _line(title: str, half: bool, rows: list[dict[str, Any]]) -> list[str]:
+def _line(title: str, sizes: str, rows: list[dict[str, Any]]) -> list[str]:
     if not rows:
         return []
     truths = [row["truth"] for row in rows]
@@ -216,7 +224,7 @@ def _line(title: str, half: bool, rows: list[dict[str, Any]]) -> list[str]:
     held, unsure = sum(row["holds"] for row in rows), sum(row["cannot_tell"] is not None for row in rows)
     width = np.mean([row["high"] - row["low"] for row in rows])
     return [
-        f"| {title} | {'half as large' if half else 'yes'} | {kinds} | {len(rows)} | {errors.mean():.2f} | "
+        f"| {title} | {sizes} | {kinds} | {len(rows)} | {errors.mean():.2f} | "
         f"{np.mean(errors / truths):.1%} | {held} of {len(rows)} | {width:.1f} | {unsure} |"
     ]
 

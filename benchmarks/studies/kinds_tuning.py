@@ -1,9 +1,9 @@
 """Where the constants of the number of kinds by rehearsals are from: how often intervals hold on heaps for tuning.
 
 The heaps are draws of groceries' and Tiny-ImageNet's kinds from 100 on, OmniGlot's probe alphabets, each and random
-halves of its characters counted by the others, and halves of CIFAR-100's probe classes; all of them also with half of
-their pictures. None of them is reported by the study `kinds_counted`, whose features are used. What speaks for each
-number is kept in benchmarks/results/studies/kinds_tuning.json, so that other constants can be tried in seconds.
+halves of its characters counted by the others, and halves of CIFAR-100's probe classes; all of them also thinned, as in
+the study `kinds_counted`, which reports none of them; its features are used. What speaks for each number is kept in
+benchmarks/results/studies/kinds_tuning.json, so that other constants can be tried in seconds.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from newkinds.datasets import named
 from newkinds.images.imageset import group_of
 from newkinds.settings import Count as CountSettings
 from studies import kinds_counted
-from studies.kinds_counted import Cases, counted, features, thinned, to_plain
+from studies.kinds_counted import SIZES, TUNING, Cases, counted, features, thinned, to_plain
 from studies.tools.clustering import Rows
 
 NAME = "kinds_tuning"
-FIRST, DRAWS = 100, 6  # of photographs' kinds
+DRAWS = 6  # of photographs' kinds
 HALVES, SPLITS = 2, 4  # random halves of an alphabet's characters; of CIFAR-100's probe classes
 
 
@@ -52,8 +52,8 @@ def cases(data: Path | None, runs: Path, only: str | None) -> Cases:
     if only in (None, "cifar100"):
         yield from classes(data, runs)
     for name in kinds_counted.PHOTOGRAPHS:
-        for draw in range(FIRST, FIRST + DRAWS) if only in (None, name) else ():
-            yield from kinds_counted.photographs(name, draw, data, runs, halved=True)
+        for draw in range(TUNING, TUNING + DRAWS) if only in (None, name) else ():
+            yield from kinds_counted.photographs(name, draw, data, runs)
 
 
 def alphabets(data: Path | None, runs: Path) -> Cases:
@@ -64,15 +64,15 @@ def alphabets(data: Path | None, runs: Path) -> Cases:
     for alphabet in dict.fromkeys(groups.tolist()):
         mine = np.flatnonzero(groups == alphabet)
         for part, kinds in enumerate(halves(np.unique(y[mine]))):
-            for half in (False, True):
+            for sizes in ("alike", "half"):
 
-                def make(mine: NDArray[np.int64] = mine, kinds: Any = kinds, half: bool = half) -> list[Rehearsal]:
+                def make(mine: NDArray[np.int64] = mine, kinds: Any = kinds, sizes: str = sizes) -> list[Rehearsal]:
                     rows = mine[np.isin(y[mine], kinds)]
-                    heap = x[rows[thinned(y[rows], half)]]
+                    heap = x[rows[thinned(y[rows], sizes)]]
                     others = [groups == other for other in dict.fromkeys(groups.tolist()) if other != groups[mine[0]]]
                     return [Rehearsal(x[other], y[other], heap) for other in others]
 
-                yield {"data": "omniglot", "case": f"{alphabet} {part}", "truth": len(kinds), "half": half}, make
+                yield {"data": "omniglot", "case": f"{alphabet} {part}", "truth": len(kinds), "sizes": sizes}, make
 
 
 def halves(kinds: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -88,20 +88,20 @@ def classes(data: Path | None, runs: Path) -> Cases:
     x, y = probes["plain"], probes["y"]
     for split in range(SPLITS):
         order = np.random.default_rng(split).permutation(10)
-        for half in (False, True):
+        for sizes in SIZES:
 
-            def make(order: NDArray[np.int64] = order, half: bool = half) -> list[Rehearsal]:
+            def make(order: NDArray[np.int64] = order, sizes: str = sizes, split: int = split) -> list[Rehearsal]:
                 known, heap = (np.flatnonzero(np.isin(y, some)) for some in (order[:5], order[5:]))
-                return [Rehearsal(x[known], y[known], x[heap[thinned(y[heap], half)]])]
+                return [Rehearsal(x[known], y[known], x[heap[thinned(y[heap], sizes, split)]])]
 
-            yield {"data": "cifar100", "case": split, "truth": 5, "half": half}, make
+            yield {"data": "cifar100", "case": split, "truth": 5, "sizes": sizes}, make
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print error, coverage and width of each data set, with the constants as they are."""
-    for half in (False, True):
+    for sizes in SIZES:
         for name in (*kinds_counted.TITLES, ""):
-            some = [row for row in rows if row["half"] == half and name in ("", row["data"])]
+            some = [row for row in rows if row["sizes"] == sizes and name in ("", row["data"])]
             if not some:
                 continue
             found = [counted(row["evidence"], row["truth"], CountSettings()) for row in some]
@@ -109,7 +109,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             error = np.mean([abs(one["k"] - true) / true for one, true in zip(found, truth, strict=True)])
             holds = sum(one["holds"] for one in found)
             width = np.mean([(one["high"] - one["low"]) / true for one, true in zip(found, truth, strict=True)])
-            told = f"{name or 'all':14} {'half' if half else 'whole':6} {len(some):3} error {error:.1%}"
+            told = f"{name or 'all':14} {sizes:7} {len(some):3} error {error:.1%}"
             print(f"{told}, holds {holds} ({holds / len(some):.0%}), width {width:.0%} of the truth")
 
 

@@ -32,7 +32,7 @@ from newkinds.pipeline.rehearsing import is_right
 from newkinds.progress import Progress
 from newkinds.rehearsal import calibration
 from newkinds.rehearsal.calibration import Calibration, Observed, calibration_error, reliability, with_heap
-from newkinds.rehearsal.outcome import AS_SET, Trial
+from newkinds.rehearsal.outcome import AS_SET, Rehearsed, Trial, is_hopeless
 from newkinds.rehearsal.signals import signals
 from newkinds.rehearsal.trust import judge
 from newkinds.runs import RunFolder, names
@@ -154,7 +154,8 @@ def main() -> None:
         there = {name: chosen.runs / f"rehearsed-{name}" for name in kept()}
         again = {name: judged(RunFolder.open(run)) for name, run in there.items() if run.exists()}
         cases = {name: case | again.get(name, {}) for name, case in kept().items()}
-        write_result(NAME, {"cases": cases, "by other data sets": by_other_data(chosen.runs, list(again))})
+        tuned = by_other_data(chosen.runs, list(again)) or whole().get("by other data sets", {})
+        write_result(NAME, {"cases": cases, "by other data sets": tuned})
     if kept():
         render(kept(), whole().get("by other data sets", {}))
 
@@ -192,7 +193,6 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
         "nmi": found.scores.nmi_geometric,
         "rehearsed": [one["trials"][rehearsal["chosen"]]["acc"] for one in rehearsal["rehearsed"]],
         "as_set": [one["trials"][AS_SET]["acc"] for one in rehearsal["rehearsed"]],
-        "hopeless": bool(rehearsal["hopeless"]),
         "chosen": rehearsal["chosen"],
         "error_before": calibration_error(reliability(said, is_right(found.labels, truth_of(run)))),
         "cpu_seconds": dict(seconds),
@@ -231,7 +231,9 @@ def judged(run: RunFolder) -> dict[str, Any]:
         )
         trust = found.to_dict()
     bins = reliability(own, heap.yes)
+    rehearsed = [Rehearsed.from_dict(one) for one in rehearsal["rehearsed"]]
     return {
+        "hopeless": is_hopeless(rehearsed, rehearsal["chosen"]),
         **{f"expected_{key}": trust[key] for key in ("acc", "low", "high", "nmi")},
         "bins": [[one.pictures, one.said, one.right] for one in bins],
         "error": calibration_error(bins),

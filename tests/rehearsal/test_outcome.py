@@ -64,6 +64,7 @@ def test_the_gain_is_paired() -> None:
         (0.12, 0.1, 0.05, True),  # chance
         (0.3, 0.1, 0.35, True),  # pixels do better
         (0.3, 0.1, 0.2, False),
+        (0.43, 0.28, 0.39, True),  # hardly better than pixels: an untrained network did so on four kinds
         (1.0, 0.1, 1.0, False),  # easy, whatever one does
         (0.3, 0.1, None, False),  # embeddings have no pixels
     ],
@@ -73,7 +74,7 @@ def test_what_is_hopeless(acc: float, chance: float, pixels: float | None, hopel
     assert is_hopeless(some, AS_SET) is hopeless
     if hopeless:
         assert f"{acc:.0%} of their pictures" in why_hopeless(some, AS_SET)
-        assert ("pixels" in why_hopeless(some, AS_SET)) is (pixels == 0.35)
+        assert ("pixels" in why_hopeless(some, AS_SET)) is (pixels in (0.35, 0.39))
 
 
 def test_without_rehearsals_or_with_tiny_ones_nothing_is_hopeless() -> None:
@@ -132,15 +133,25 @@ def test_few_hidden_kinds_widen_the_range_and_say_why() -> None:
         widths.append(trust.high - trust.low)
         told = f"Only {hidden} of your own kinds were hidden at a time" in " ".join(trust.remarks)
         assert told is (hidden < 8)
+        assert ("are easier to tell apart than 20" in " ".join(trust.remarks)) is (hidden < 8)
         assert trust.remarks[0] == "first"
-    assert widths[0] > widths[1] > widths[2] == widths[3]
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_a_heap_of_more_kinds_depends_less_on_chance() -> None:
+    past = [seen(500, share, seed) for seed, share in enumerate((0.5, 0.9, 0.7, 0.6, 0.8))]
+    trials, heap = [Trial(0.7, 0.7)] * 5, seen(500, 0.7, 9)
+    few, many = (
+        judge(heap.x, kinds, 40, past, past, trials, hidden=20)[0] for kinds in (heap.kinds, np.arange(500) % 40)
+    )
+    assert many.high - many.low < few.high - few.low
 
 
 def test_a_heap_may_differ_more_from_rehearsals_than_they_from_one_another() -> None:
     past = [seen(5000, 0.7, seed) for seed in range(5)]  # which foretell one another to the percent
     heap = seen(500, 0.7, 9)
     trust = judge(heap.x, heap.kinds, 20, past, past, [Trial(0.7, 0.7)] * 5, hidden=20)[0]
-    assert trust.high - trust.low > 0.1
+    assert trust.high - trust.low > 0.07
 
 
 def test_purity_is_of_kinds_and_none_for_empty_ones() -> None:

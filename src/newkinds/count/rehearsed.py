@@ -43,9 +43,10 @@ FOLDS = 3  # that known kinds are hidden in, one after the other
 SPLITS = 8  # at least so many halvings of hidden kinds, over all rehearsals, each half counted by the other
 # Found on draws for tuning: what heaps differ by that rehearsals cannot see.
 LEAST_ERROR = 0.06  # of log K: what rehearsals that happen to be right are not believed beyond
-MORE_ERROR = 0.25  # of log K by the distances from centres, beside what rehearsals show
+MORE_ERROR = 0.05  # of log K by the distances from centres, beside what rehearsals show
+LESS_SURE = 1.5  # times the error of rehearsals by heights: heaps differ by more, and heights hardly change with K
 ALIKE = 0.15  # by which share new kinds may be larger or smaller than known ones that are all equally large
-OTHERWISE, ANY_SIZE = 0.3, 0.7  # how probably they are of quite another size, and of how far, in log
+OTHERWISE, ANY_SIZE = 0.5, 0.7  # how probably they are of quite another size, and of how far, in log
 RESIZED = 0.1  # of log K, for each factor of e between sizes: what comparing thinned kinds adds to the error
 HOPELESS = 0.5  # of log K: rehearsals that are wrong by more than this say nothing
 BETTER = 0.1  # of the way from chance to all right: hidden kinds that are sorted no better than this are not told apart
@@ -94,10 +95,10 @@ def gather(rehearsals: Sequence[Rehearsal], *, seed: int = 0, progress: Progress
     size = float(np.mean([some.mean() for some in sizes]))
     work = _Linkages(rehearsals, size, seed)
     with progress.step("Counting new kinds", len(RATIOS) + 2) as step:
-        errors = _errors(work.of_hidden, rehearsals, seed)
+        errors = _errors(work.of_hidden, rehearsals, seed)[:, 0]
         step.advance()
         by_centres = np.array([work.carried_by_centres(number) for number in range(len(rehearsals))])
-        error_by_centres = _root_mean_square(_errors(work.centres_of_hidden, rehearsals, seed))
+        errors_by_centres = _errors(work.centres_of_hidden, rehearsals, seed)
         step.advance()
         by_ratio = []
         for ratio in RATIOS:
@@ -107,7 +108,8 @@ def gather(rehearsals: Sequence[Rehearsal], *, seed: int = 0, progress: Progress
         by_ratio=np.array(by_ratio),
         errors=errors,
         by_centres=float(by_centres.mean()),
-        error_by_centres=error_by_centres,
+        errors_by_centres=errors_by_centres,
+        hidden=len(np.unique(np.concatenate([one.labels for one in rehearsals]))),
         known_sizes=rehearsals[0].heap_size / size,
         unequal=float(np.mean([some.std() / some.mean() for some in sizes])),
         told_apart=_told_apart(rehearsals, seed),
@@ -214,16 +216,19 @@ def _thinned(labels: NDArray[np.int64], share: float, seed: int, number: int) ->
 
 
 def _errors(of_hidden: Callable[..., tuple[Array, int]], rehearsals: Sequence[Rehearsal], seed: int) -> Array:
-    """Return log(estimate / truth) of hidden kinds: of each rehearsal by the others, of each half by the other.
+    """Return log(estimate / truth) of hidden kinds, of each rehearsal by the others, then of each half by the other.
 
-    of_hidden: the curve of a rehearsal's kinds, or of `only` some of them, and their number.
+    of_hidden: the curve of a rehearsal's kinds, or of `only` some of them, and their number. Float64 (m, 3): beside
+    each error, the numbers of kinds that the level is from and that it was carried over to.
     """
     whole = [of_hidden(number) for number in range(len(rehearsals))]
     found = np.array([level_of(curve, kinds) for curve, kinds in whole])
     errors = []
     if len(rehearsals) > 1:
         for number, (curve, kinds) in enumerate(whole):
-            errors.append(log_number(curve, float(np.delete(found, number).mean())) - math.log(kinds))
+            others = [one.labels for place, one in enumerate(rehearsals) if place != number]
+            error = log_number(curve, float(np.delete(found, number).mean())) - math.log(kinds)
+            errors.append((error, len(np.unique(np.concatenate(others))), kinds))
     for split in range(max(SPLITS, len(rehearsals))):
         number = split % len(rehearsals)
         present = np.unique(rehearsals[number].labels)
@@ -232,7 +237,7 @@ def _errors(of_hidden: Callable[..., tuple[Array, int]], rehearsals: Sequence[Re
         order = generator(seed, "halves of hidden kinds", split).permutation(present)
         halves = [of_hidden(number, only=half) for half in (order[::2], order[1::2])]
         for (mine, kinds), (other, others) in (halves, halves[::-1]):
-            errors.append(log_number(mine, level_of(other, others)) - math.log(kinds))
+            errors.append((log_number(mine, level_of(other, others)) - math.log(kinds), others, kinds))
     return np.array(errors)
 
 
@@ -244,16 +249,18 @@ def _root_mean_square(errors: Array) -> float:
 class Evidence:
     """What speaks for a number of kinds.
 
-    by_ratio: log K carried over by heights, (ratios, rehearsals), and the errors of that. by_centres: log K by the
-    distances from centres, and its error. known_sizes: the heap's pictures by the size of a hidden kind. unequal: the
-    standard deviation of hidden kinds' sizes by their mean. told_apart: how far k-means with their number sorts hidden
-    kinds, from 0, by chance, to 1, all right.
+    by_ratio: log K carried over by heights, (ratios, rehearsals), and the errors of that, (m,). by_centres: log K by
+    the distances from centres, and its errors as `_errors` returns them, (m, 3). hidden: how many kinds were, in any
+    rehearsal. known_sizes: the heap's pictures by the size of a hidden kind. unequal: the standard deviation of hidden
+    kinds' sizes by their mean. told_apart: how far k-means with their number sorts hidden kinds, from 0, by chance, to
+    1, all right.
     """
 
     by_ratio: Array
     errors: Array
     by_centres: float
-    error_by_centres: float
+    errors_by_centres: Array
+    hidden: int
     known_sizes: float
     unequal: float
     told_apart: float
@@ -272,15 +279,32 @@ class Evidence:
         """Return log K by heights, if sizes are those that K makes."""
         return np.asarray(np.interp(self.log_ratio(log_k), np.log(RATIOS), self.by_ratio.mean(axis=1)))
 
+    def error_by_centres(self, log_k: Array) -> Array:
+        """Return the error of log K by the distances from centres, if there are K.
+
+        Kinds are looser or tighter, and a mean over few of them is chance: the error is less where more were hidden,
+        and where the heap has more. By how much, halves of hidden kinds tell; whole rehearsals tell what is between
+        groups of kinds, beside that.
+        """
+        squared, fewness = np.square(self.errors_by_centres[:, 0]), (1 / self.errors_by_centres[:, 1:]).sum(axis=1)
+        draws = self.by_ratio.shape[1]
+        whole = draws if draws > 1 else 0
+        part = slice(whole, None) if len(squared) > whole else slice(None)
+        each = float(np.mean(squared[part] / fewness[part]))
+        between = max(0.0, float(np.mean(squared[:whole] - each * fewness[:whole]))) if whole else 0.0
+        return np.asarray(np.sqrt(each * (1 / self.hidden + np.exp(-log_k)) + between + MORE_ERROR**2))
+
     def probabilities(self, log_k: Array, settings: CountSettings) -> Array:
         """Return how probable each number is, by Bayes' rule: float64 like log_k, of sum 1."""
         draws, tail = self.by_ratio.shape[1], (1 - settings.confidence) / 2
         # Few rehearsals know their own error badly: as wide as Student's distribution is.
         degrees = max(3, draws - 1 + len(self.errors) // 4)
-        wide = self.error * float(student.ppf(1 - tail, degrees) / student.ppf(1 - tail, 10**6))
+        expected = max(LESS_SURE * _root_mean_square(self.errors), LEAST_ERROR)
+        wide = expected * float(student.ppf(1 - tail, degrees) / student.ppf(1 - tail, 10**6))
         error = np.hypot(wide, RESIZED * self.log_ratio(log_k))
         misfit = np.square((self.carried(log_k) - log_k) / error) + 2 * np.log(error)
-        misfit += np.square((self.by_centres - log_k) / math.hypot(self.error_by_centres, MORE_ERROR))
+        by_centres = self.error_by_centres(log_k)
+        misfit += np.square((self.by_centres - log_k) / by_centres) + 2 * np.log(by_centres)
         chance = np.exp(-(misfit - misfit.min()) / 2 - log_k) * self._of_sizes(log_k, settings.size_spread)
         return np.asarray(chance / chance.sum())
 

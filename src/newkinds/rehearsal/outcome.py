@@ -14,9 +14,9 @@ CLEARLY = 0.975  # how sure it has to be that a candidate is better, one-sided: 
 LEAST_GAIN = 0.01  # in ACC, and by how much
 FIRST = 2  # rehearsals after which a candidate that gains nothing is given up, which saves time
 LOST = 0.03  # in ACC: a candidate that loses as much in the very first one is given up there
-ABOVE_CHANCE = 0.1  # of the way from chance to 1: what stays below it is hopeless
+ABOVE = 0.1  # of the way to 1 from chance, or from what pixels alone give: what stays below it is hopeless
 ENOUGH_KINDS, ENOUGH_PICTURES = 3, 50  # in a rehearsal; of fewer, chance alone gives too much to tell
-GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do as well
+GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do nearly as well
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,17 @@ def best_candidate(tried: Sequence[Tried]) -> str:
 
 
 def is_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> bool:
-    """Return whether hidden kinds were sorted hardly better than by chance, or badly and no better than by pixels."""
+    """Return whether hidden kinds were sorted hardly better than by chance, or badly and hardly better than pixels.
+
+    candidate: the settings that are judged.
+    """
     rehearsed = [one for one in rehearsed if len(one.hidden) >= ENOUGH_KINDS and one.pictures >= ENOUGH_PICTURES]
     if not rehearsed:
         return False
     acc = float(np.mean([one.trials[candidate].acc for one in rehearsed]))
     chance = float(np.mean([one.chance for one in rehearsed]))
     pixels = float(np.mean([one.pixels or 0.0 for one in rehearsed]))
-    return acc < chance + ABOVE_CHANCE * (1 - chance) or (acc <= pixels and acc < GOOD)
+    return acc < chance + ABOVE * (1 - chance) or acc < min(GOOD, pixels + ABOVE * (1 - pixels))
 
 
 def why_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> str:

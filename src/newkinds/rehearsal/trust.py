@@ -14,10 +14,10 @@ from newkinds.rehearsal.calibration import Bin, Observed, beginning, calibration
 from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
-BETWEEN = 0.045  # by which heaps differ from what rehearsals foretell, found on heaps for tuning
+BETWEEN = 0.03  # by which heaps differ from what rehearsals foretell, found on heaps for tuning
 FREEDOM = 3  # how well that is known, in heaps, beside the rehearsals themselves
-FEW, FEWER = 8, 2.0  # with fewer kinds hidden, heaps differ more from rehearsals: up to so many times, with two
-UNREHEARSED = 2.0  # times as much where nothing was rehearsed: these pictures may be unlike all others
+FEW, FEWER = 8, 3.0  # with fewer kinds hidden, heaps differ more from rehearsals: up to so many times, with two
+UNREHEARSED = 3.0  # times as much where nothing was rehearsed: these pictures may be unlike all others
 BY_ACC = 0.6  # what a point of ACC is in NMI, where rehearsals and heap differ
 
 
@@ -91,7 +91,7 @@ def judge(
     sizes = np.bincount(labels, minlength=kinds)
     shares = np.bincount(labels, purity, minlength=kinds) / np.maximum(sizes, 1)
     said = _by_the_others(right)
-    acc, wide = float(probability.mean()), _half_width(said, right, hidden)
+    acc, wide = float(probability.mean()), _half_width(said, right, hidden, np.count_nonzero(sizes))
     nmi: float | None = None
     bins: tuple[Bin, ...] = ()
     if right:
@@ -110,18 +110,23 @@ def judge(
         error=calibration_error(bins) if bins else None,
         bins=tuple((one.pictures, one.said, one.right) for one in bins),
         why=why,
-        remarks=(*remarks, *_why_wide(len(right), hidden)),
+        remarks=(*remarks, *_why_wide(len(right), hidden, np.count_nonzero(sizes))),
     )
     return trust, probability
 
 
-def _why_wide(rehearsals: int, hidden: int) -> list[str]:
-    """Return why the range is wider than usual, if it is."""
+def _why_wide(rehearsals: int, hidden: int, kinds: int) -> list[str]:
+    """Return why the range is wider than usual, if it is. kinds: in the heap."""
     if not rehearsals or hidden >= FEW:
         return []
+    easier = (
+        f" {hidden} kinds are easier to tell apart than {kinds}, so expect less of the heap."
+        if hidden < kinds / 2
+        else ""
+    )
     return [
         f"Only {hidden} of your own kinds were hidden at a time, which tells less than {FEW} or more would: the range "
-        "is wider for that."
+        f"is wider for that.{easier}"
     ]
 
 
@@ -130,15 +135,17 @@ def _by_the_others(observed: Sequence[Observed]) -> list[NDArray[np.float64]]:
     return [beginning("right").after([*observed[:i], *observed[i + 1 :]])(one.x) for i, one in enumerate(observed)]
 
 
-def _half_width(said: Sequence[NDArray[np.float64]], observed: Sequence[Observed], hidden: int) -> float:
+def _half_width(said: Sequence[NDArray[np.float64]], observed: Sequence[Observed], hidden: int, kinds: int) -> float:
     """Return the half-width of the range of ACC: how badly rehearsals foretell one another, and heaps beyond that.
 
+    Kinds are right or wrong as a whole, which is chance: a heap of more kinds than are hidden depends on it less.
     Rehearsals hide kinds of one pool, and heaps are of another: what lies between them no rehearsal can see. said: how
-    probably pictures of each are right by the others. hidden: kinds in a rehearsal, of which few tell less.
+    probably pictures of each are right by the others. hidden: kinds in a rehearsal, of which few tell less. kinds: in
+    the heap.
     """
     missed = np.array([p.mean() - one.yes.mean() for p, one in zip(said, observed, strict=True)])
     more = UNREHEARSED
     if observed:
         more = max(1.0, FEWER - (FEWER - 1) * (hidden - 2) / (FEW - 2))
-    seen = float(np.square(missed).mean()) if observed else 0.0
+    seen = float(np.square(missed).mean()) * hidden / max(kinds, 1) if observed else 0.0
     return float(student.ppf((1 + COVERAGE) / 2, len(missed) + FREEDOM) * np.sqrt(seen + (more * BETWEEN) ** 2))
