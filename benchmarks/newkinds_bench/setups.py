@@ -8,6 +8,7 @@ from typing import Any
 
 from newkinds.datasets.omniglot import EVALUATION
 from newkinds.presets import find_preset
+from newkinds.pretrain.resolve import FEW_KINDS
 
 OURS = "ours"  # beside the presets: what a user gets who says nothing, the profile of the pictures
 PRESETS = (OURS, "paper", "authors", "quick")
@@ -100,8 +101,8 @@ def _gcd(name: str, title: str, known: int, new: int, pictures: int, epochs: int
         own={"heap": "mixed"},
         is_mixed=True,
         whole=pictures,
-        differs=f"f is a VGG6 of a quarter of the usual width, trained for {epochs} epochs on the labelled half alone, "
-        "with quarter turns as further classes",
+        differs=f"f is a VGG6 of a quarter of the usual width, trained for {epochs} epochs on the labelled half alone"
+        + (", with quarter turns as further classes" if known < FEW_KINDS else ""),
     )
 
 

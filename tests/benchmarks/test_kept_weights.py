@@ -12,7 +12,7 @@ from newkinds_bench.house import WEIGHTS
 from newkinds_bench.setups import SETUPS
 
 MANIFEST = json.loads((WEIGHTS / "manifest.json").read_text())
-MOST_BYTES = 6_000_000  # in all: a repository is cloned by everybody
+MOST_BYTES = 7_000_000  # in all: a repository is cloned by everybody
 
 
 def test_every_file_is_in_the_manifest() -> None:
