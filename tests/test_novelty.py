@@ -174,13 +174,13 @@ def test_held_out_pictures_say_where_known_ones_are_beside_the_real_heap(known: 
     kept = labelled.copy()
     for kind in np.unique(labels):
         own = (labels == kind) & ~out
-        kept[own] = 0.6 * kept[own] + 0.4 * kept[own].mean(axis=0)
+        kept[own] = 0.7 * kept[own] + 0.3 * kept[own].mean(axis=0)
     true = 12 * known / len(heap)
     alone = judge(kept[~out], labels[~out], heap, draws)  # which may be far off
     found = judge(kept[~out], labels[~out], heap, draws, labelled[out])
     assert abs(found.known - true) < 0.08
     if not new:
-        assert alone.known < 0.9
+        assert holds(alone, "auto") == "mixed"
     assert holds(found, "auto") == ("mixed" if new else "known")
 
 

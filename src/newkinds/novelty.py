@@ -47,6 +47,7 @@ SWEPT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # levels of t
 APART = 0.25  # by which the shares of known and of new pictures below a level differ, or it tells nothing
 SURE = 1e-4  # probabilities nearer to 0 or 1 than this are not believed
 RATIOS = (0.05, 0.3, 1.0)  # of known pictures in the heap to labelled ones, before their number is estimated
+REACHED = 1.5  # times the largest of these: of so many known pictures, rehearsals are still like the heap
 MOST_NEW = 4.0  # of new pictures in the heap to labelled ones, in rehearsals
 FEWEST = 20  # pictures of either sort in a rehearsal
 SAMPLES = 6  # rehearsals that one draw gives, where the heap has so few pictures that several can be had
@@ -220,29 +221,30 @@ def judge(
     seen, known = every[: len(heap)], every[len(heap) :]
     heaps = len(heap) / len(labelled)
 
-    def judged(rehearsed: Sequence[Rehearsed]) -> Novelty:
-        return _judged(_aligned(seen, known, rehearsed), rehearsed)
+    def judged(*ratios: float) -> Novelty:
+        rehearsed = [one for draw in draws for ratio in ratios for one in _at(draw, ratio, heaps - ratio)]
+        alike = max(ratios) <= REACHED * RATIOS[-1] and heaps - max(ratios) <= MOST_NEW
+        return _judged(_aligned(seen, known, rehearsed, alike), rehearsed)
 
-    found = judged([one for draw in draws for ratio in RATIOS for one in _at(draw, ratio, heaps - ratio)])
+    found = judged(*RATIOS)
     for _ in range(AGAIN if draws else 0):
-        ratio = found.known * heaps
-        found = judged([one for draw in draws for one in _at(draw, ratio, heaps - ratio)])
+        found = judged(found.known * heaps)
     return found
 
 
 def _aligned(
-    seen: NDArray[np.float64], known: NDArray[np.float64], rehearsed: Sequence[Rehearsed]
+    seen: NDArray[np.float64], known: NDArray[np.float64], rehearsed: Sequence[Rehearsed], alike: bool
 ) -> NDArray[np.float64]:
     """Return signals of a heap (N, 5), moved by what held-out known pictures beside it (m, 5) differ by from rehearsed.
 
-    Their remoteness then is on average what it is in rehearsals: it depends on the features. The contrast depends on
-    what the heap is made of, and is left. Of few held-out pictures less is believed.
+    Known pictures then are on average where they are in rehearsals. Of few held-out pictures less is believed. alike:
+    whether rehearsals could be made like the heap; if not, contrasts differ by that, and only remoteness is moved.
     """
     if not rehearsed or not len(known):
         return seen
     usual = np.mean([one.signals[~one.is_new].mean(axis=0) for one in rehearsed], axis=0)
     by = (known.mean(axis=0) - usual) * len(known) / (len(known) + ALIGNED)
-    return seen - np.where(["remoteness" in name for name in NAMES], by, 0)
+    return seen - np.where([alike or "remoteness" in name for name in NAMES], by, 0)
 
 
 def by_held_out(labelled: Features, labels: NDArray[np.int64], held_out: Features, heap: Features) -> Novelty | None:
