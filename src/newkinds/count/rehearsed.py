@@ -226,9 +226,9 @@ def _errors(of_hidden: Callable[..., tuple[Array, int]], rehearsals: Sequence[Re
     errors = []
     if len(rehearsals) > 1:
         for number, (curve, kinds) in enumerate(whole):
-            others = [one.labels for place, one in enumerate(rehearsals) if place != number]
+            rest = np.concatenate([one.labels for place, one in enumerate(rehearsals) if place != number])
             error = log_number(curve, float(np.delete(found, number).mean())) - math.log(kinds)
-            errors.append((error, len(np.unique(np.concatenate(others))), kinds))
+            errors.append((error, len(np.unique(rest)), kinds))
     for split in range(max(SPLITS, len(rehearsals))):
         number = split % len(rehearsals)
         present = np.unique(rehearsals[number].labels)

@@ -48,6 +48,7 @@ from newkinds.rehearsal.outcome import (
     why_hopeless,
 )
 from newkinds.rehearsal.signals import Unsorted, signals
+from newkinds.rehearsal.trust import FEW
 from newkinds.runs import RunFolder, forms, names
 from newkinds.settings import CoreSettings
 from newkinds.tensors import from_bytes, to_bytes
@@ -168,7 +169,10 @@ class Rehearsal:
             return why_hopeless(self.rehearsed, self.chosen)
         shares = [one.trials[self.chosen].acc for one in self.rehearsed]
         hidden = max(len(one.hidden) for one in self.rehearsed)
-        return f"{in_rehearsals(len(shares), hidden, min(shares), max(shares))} of their pictures were sorted right."
+        found = f"{in_rehearsals(len(shares), hidden, min(shares), max(shares))} of their pictures were sorted right."
+        if hidden >= FEW:
+            return found
+        return f"{found} So few kinds are easily told apart: of more, expect less. More known kinds would tell more."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the observations as plain values."""

@@ -91,7 +91,7 @@ def judge(
     sizes = np.bincount(labels, minlength=kinds)
     shares = np.bincount(labels, purity, minlength=kinds) / np.maximum(sizes, 1)
     said = _by_the_others(right)
-    acc, wide = float(probability.mean()), _half_width(said, right, hidden, np.count_nonzero(sizes))
+    acc, wide = float(probability.mean()), _half_width(said, right, hidden, int((sizes > 0).sum()))
     nmi: float | None = None
     bins: tuple[Bin, ...] = ()
     if right:
@@ -110,7 +110,7 @@ def judge(
         error=calibration_error(bins) if bins else None,
         bins=tuple((one.pictures, one.said, one.right) for one in bins),
         why=why,
-        remarks=(*remarks, *_why_wide(len(right), hidden, np.count_nonzero(sizes))),
+        remarks=(*remarks, *_why_wide(len(right), hidden, int((sizes > 0).sum()))),
     )
     return trust, probability
 
