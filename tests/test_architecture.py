@@ -27,6 +27,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS = (
     "version.py",
     "errors.py",
+    "arguments.py",
     "environment.py",
     "plotting.py",
     "files.py",

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+from newkinds.arguments import plain_arguments
 from newkinds.assignment import Assignment
 from newkinds.cache import Cache, open_cache
 from newkinds.discovery import Discovery, read_discovery
@@ -40,6 +41,7 @@ from newkinds.settings import CoreSettings
 T = TypeVar("T")
 
 
+@plain_arguments
 def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None = None) -> Scan:
     """Say what is in a folder of pictures or a list of them, and what is broken; change nothing.
 
@@ -48,9 +50,10 @@ def scan(folder: str | Path, *, quick: bool = False, progress: Progress | None =
         quick: read headers only, which finds no broken pictures.
         progress: as in `discover`.
     """
-    return scan_folder(folder, verify=not quick, progress=automatic(progress))
+    return scan_folder(as_path(folder), verify=not quick, progress=automatic(progress))
 
 
+@plain_arguments
 @explained("discover", "discover.batch_size")
 def discover(
     known: Source,
@@ -165,6 +168,7 @@ def _check_used(chosen: CoreSettings, variant: str | None, estimator: str | None
         )
 
 
+@plain_arguments
 @explained("grow", "discover.batch_size")
 def grow(
     run: str | Path,
@@ -212,6 +216,7 @@ def grow(
     return pipeline.result(page=page, model=model, anyway=anyway, again=again)
 
 
+@plain_arguments
 @explained("pretrain", "pretrain.batch_size")
 def pretrain(
     known: Source,
@@ -247,6 +252,7 @@ def pretrain(
     return pretrain_run(images, as_path(out), chosen, file, say, device, foreign)
 
 
+@plain_arguments
 @explained("prepare", "pretrain.batch_size")
 def prepare(
     known: Source,
@@ -277,6 +283,7 @@ def prepare(
     return auxiliary_run(images, as_path(out), name, chosen, file, say, device, foreign)
 
 
+@plain_arguments
 @explained("count", "count.max_kinds")
 def count(
     known: Source,
@@ -319,6 +326,7 @@ def count(
     return _with_network(pipeline, lambda network: pipeline.count(network, pipeline.heap_of(network)))
 
 
+@plain_arguments
 @explained("rehearse", "rehearse.rehearsals")
 def rehearse(
     known: Source,
@@ -380,6 +388,7 @@ def _with_network(stages: KnownStages, stage: Callable[[Network], T]) -> T:
         stages.run.close()
 
 
+@plain_arguments
 @explained("evaluate")
 def evaluate(
     run: str | Path,
@@ -409,6 +418,7 @@ def evaluate(
         return score_run(folder, read_truth(truth, unsorted_of(folder, data, say, images), say))
 
 
+@plain_arguments
 @explained("report")
 def report(
     run: str | Path, *, images: Source | None = None, data: str | Path | None = None, progress: Progress | None = None
@@ -426,6 +436,7 @@ def report(
         return folder.path / names.PAGE
 
 
+@plain_arguments
 @explained("figures")
 def figures(
     run: str | Path,
@@ -450,6 +461,7 @@ def figures(
         return draw_figures(folder, unsorted_of(folder, data, say, images), where, say)
 
 
+@plain_arguments
 @explained("predict")
 def predict(
     run: str | Path,
@@ -476,6 +488,7 @@ def predict(
     return predict_in(folder, images, among=among, none=none, network=network, data=data, device=device, progress=say)
 
 
+@plain_arguments
 def load(run: str | Path, *, network: str | None = None) -> Discovery:
     """Return what a finished run found.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral
 
 
 class NewkindsError(Exception):
@@ -48,6 +49,14 @@ class UsageError(NewkindsError, ValueError):
     """A value that the user asked for does not exist or is out of range."""
 
     exit_code = 2
+
+
+def check_whole(name: str, value: object, least: int, hint: str) -> None:
+    """Raise a UsageError unless a value is a whole number, and not less than `least`."""
+    if type(value) is bool or not isinstance(value, Integral):
+        raise UsageError(f"{name}={value!r:.60} should be a whole number.", hint=hint)
+    if int(value) < least:
+        raise UsageError(f"{name}={value} should be at least {least}.", hint=hint)
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from newkinds.arguments import plain_arguments
 from newkinds.cells import plain_cell
 from newkinds.corrections import parse_action
 from newkinds.corrections.actions import Said
 from newkinds.corrections.imports import as_action, names_as_action, read_pairs
 from newkinds.corrections.names_file import is_names_file
-from newkinds.errors import DataError, RunError, UsageError
+from newkinds.errors import DataError, RunError, UsageError, check_whole
 from newkinds.files import as_path
 from newkinds.images.tables import read_table
 from newkinds.progress import Progress, automatic
@@ -25,6 +26,7 @@ from newkinds.runs.journal import Journal
 from newkinds.runs.results import restore_table
 
 
+@plain_arguments
 def journal(
     run: str | Path,
     *,
@@ -55,8 +57,7 @@ def journal(
     asked = sum((say is not None, undo, redo, take is not None, mend))
     if asked > 1:
         raise UsageError("One thing at a time: undo, redo, import or mend.", hint="Ask for one, then for the next.")
-    if times < 1:
-        raise UsageError(f"times = {times} is less than 1.", hint="Say how many actions.")
+    check_whole("times", times, 1, "Say how many actions.")
     if times > 1 and not (undo or redo):
         raise UsageError(f"times = {times} of what is not said.", hint="Ask for undo or redo, or leave it out.")
     if confirm and take is None:

@@ -47,6 +47,10 @@ def open_pipeline(
     check_out(as_path(out), known, unsorted)
     check_writable(as_path(out))  # before minutes of decoding
     check_places(known, unsorted)
+    if auxiliary is not None and not isinstance(auxiliary, Mapping):
+        raise UsageError(
+            f"auxiliary={auxiliary!r:.60} is no table.", hint='Give {"similarity": "network.safetensors"}.'
+        )
     kept = open_cache(progress) if cache else Cache()
     file = None if weights is None else as_path(weights)
     known = opened_once(known, labelled=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -300,9 +301,9 @@ def _check_none(none: float | None, among: str) -> None:
     """Raise an error if the rate of none is no share, or asked for where it has no meaning."""
     if none is None:
         return
-    if not 0 <= none < 1:
+    if type(none) is bool or not isinstance(none, Real) or not 0 <= none < 1:
         raise UsageError(
-            f"--none {none:g} is no share of pictures: it should be at least 0 and below 1.",
+            f"--none {none!r:.60} is no share of pictures: it should be at least 0 and below 1.",
             hint="0.05 lets one in twenty members be called none; 0 calls none that.",
         )
     if none and among != "all":

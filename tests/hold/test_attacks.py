@@ -676,6 +676,55 @@ def test_what_is_no_name_and_no_settings(odd: Any, run: Path, tmp_path: Path) ->
             call()
 
 
+MANY = (b"x", [], {}, ["a"], np.zeros(3))
+
+
+@pytest.mark.promise(ARGUMENTS)
+@pytest.mark.parametrize("odd", MANY, ids=repr)
+def test_many_values_where_one_is_wanted(odd: Any, run: Path, tmp_path: Path) -> None:
+    known, heap = write_embeddings(tmp_path)
+    options = ("kinds", "estimator", "method", "variant", "network", "tune", "heap", "seed", "rehearsals", "choose",
+               "truth", "data", "profile", "preset", "device")  # fmt: skip
+    for option in options:
+        with pytest.raises(NewkindsError):
+            nk.discover(known, heap, out=tmp_path / "run", **{option: odd})
+    for call in (
+        lambda: nk.compare(known, heap, out=tmp_path / "run", seeds=odd),
+        lambda: nk.compare(known, heap, out=tmp_path / "run", jobs=odd),
+        lambda: nk.predict(run, heap, among=odd, progress=QUIET),
+        lambda: nk.predict(run, heap, none=odd, progress=QUIET),
+        lambda: nk.journal(run, undo=True, times=odd),
+        lambda: nk.scan(odd, progress=QUIET),
+    ):
+        with pytest.raises(NewkindsError):
+            call()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.promise(ARGUMENTS)
+@pytest.mark.parametrize("odd", [None, "x", 1.5, float("nan"), True])
+def test_what_is_no_number(odd: Any, run: Path, tmp_path: Path) -> None:
+    known, heap = write_embeddings(tmp_path)
+    for call in (
+        lambda: nk.compare(known, heap, out=tmp_path / "run", seeds=odd),
+        lambda: nk.compare(known, heap, out=tmp_path / "run", jobs=odd),
+        lambda: nk.compare(known, heap, out=tmp_path / "run", methods=odd or 3),
+        lambda: nk.discover(known, heap, out=tmp_path / "run", auxiliary=odd or 3),
+        lambda: nk.journal(run, undo=True, times=odd),
+        lambda: nk.predict(run, heap, none=2 if odd is None else -1 if odd == 1.5 else odd, progress=QUIET),
+    ):
+        with pytest.raises(NewkindsError):
+            call()
+
+
+@pytest.mark.promise(ARGUMENTS)
+def test_pictures_for_a_run_of_embeddings(run: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    with pytest.raises(UsageError, match="has pictures") as caught:
+        nk.predict(run, tmp_path, progress=QUIET)
+    assert caught.value.hint
+
+
 # Where tables and figures go
 
 TARGETS = "A table or figures go over nothing but older ones: no input, link, device, pipe, folder or file of a run"

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from newkinds import api
+from newkinds.arguments import plain_arguments
 from newkinds.cache import open_cache
 from newkinds.compare.folder import COST, F, claimed, measured
 from newkinds.compare.table import Comparison, auxiliaries, tabulate, write_table
-from newkinds.errors import UsageError, unknown_name
+from newkinds.errors import UsageError, check_whole, unknown_name
 from newkinds.evaluation.truth import read_truth
 from newkinds.files import as_path, digest
 from newkinds.images import Source, check_out, check_places
@@ -34,6 +35,7 @@ from newkinds.settings import CoreSettings
 from newkinds.tensors import read_bytes
 
 
+@plain_arguments
 @explained("compare", "--jobs")
 def compare(
     known: Source,
@@ -241,13 +243,14 @@ def _check_heap(methods: Sequence[str], settings: CoreSettings) -> None:
 
 
 def _check(methods: Sequence[str], seeds: int, jobs: int, backend: str) -> None:
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise UsageError(f"methods={methods!r:.60} is no list of names.", hint="`newkinds methods` has them.")
     for name in methods:
-        if name not in METHODS:
+        if not isinstance(name, str) or name not in METHODS:
             raise unknown_name("method", name, METHODS)
     if len(set(methods)) != len(methods) or not methods:
         raise UsageError(
             f"Methods {', '.join(methods) or 'none'}: each should be named once.", hint="`newkinds methods` has them."
         )
-    if seeds < 1:
-        raise UsageError(f"seeds={seeds} should be at least 1.", hint="Leave it out for 3.")
+    check_whole("seeds", seeds, 1, "Leave it out for 3.")
     check_spread(jobs, backend)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from newkinds.arguments import plain_arguments
 from newkinds.errors import RunError, UsageError, unknown_name
 from newkinds.export.folders import Plan, plan_folders
 from newkinds.export.formats import Sorted, coco, fiftyone, imagefolder, label_studio, parquet
@@ -40,6 +41,7 @@ _FOLDERS = (*WITH_PICTURES, "label-studio", "fiftyone")
 _PICTURES = "pictures"  # the folder of them in an imagefolder
 
 
+@plain_arguments
 @explained("export")
 def export(
     run: str | Path,

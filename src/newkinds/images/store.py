@@ -132,7 +132,10 @@ def infer_shape(
     if channels is None:
         channels = max(picture.channels for picture in found)
     elif channels not in (1, 3):
-        raise UsageError(f"channels={channels} should be 1 or 3.")
+        raise UsageError(
+            f"{scans[0].source} has pictures, which have 1 or 3 channels; channels={channels} was asked for.",
+            hint="A run that was made of ready-made embeddings takes such embeddings.",
+        )
     return Shape(size, channels)
 
 

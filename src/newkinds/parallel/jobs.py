@@ -11,7 +11,7 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from newkinds.errors import RunError, UsageError, told, unknown_name
+from newkinds.errors import RunError, UsageError, check_whole, told, unknown_name
 from newkinds.progress import Progress
 
 RESTARTS = 2  # of what killed worker processes were at
@@ -22,8 +22,7 @@ Result = TypeVar("Result")
 
 def check_spread(jobs: int, backend: str) -> None:
     """Refuse fewer than 1 job and an unknown backend."""
-    if jobs < 1:
-        raise UsageError(f"jobs={jobs} should be at least 1.", hint="Leave it out for 1.")
+    check_whole("jobs", jobs, 1, "Leave it out for 1.")
     if backend not in BACKENDS:
         raise unknown_name("backend", backend, BACKENDS)
 

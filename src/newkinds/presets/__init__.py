@@ -100,7 +100,7 @@ def preset_for(name: str, known: object, unsorted: object | None = None) -> Pres
     name: a full name, or one of `KINDS` for that of the data. known, unsorted: what was given for them: a name, a path
     or an ImageSet; unsorted is None where only known pictures are needed.
     """
-    if name not in KINDS and name not in all_presets():
+    if not isinstance(name, str) or (name not in KINDS and name not in all_presets()):
         raise unknown_name("preset", name, [*KINDS, *all_presets()])
     suited = _suited(known, unsorted)
     full = f"{suited[0]}-{name}" if name in KINDS and suited else name
