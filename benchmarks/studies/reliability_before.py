@@ -1,6 +1,6 @@
 """Run the attacks of tests/hold/test_attacks.py on an older checkout of newkinds, and count by promise how they end.
 
-TREE is a throw-away checkout of that code (git worktree add --detach TREE eb60424: the last commit before this work).
+TREE is a throw-away checkout of that code (git worktree add --detach TREE eb60424, an earlier version).
 What of the tests needs code that it does not have counts as not run, and not as broken.
 """
 

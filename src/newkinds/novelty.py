@@ -359,8 +359,8 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
         (_surely(other.regression(one.new_alone))[0], _surely(other.regression(one.known_alone))[1])
         for other, one in pairs
     ]
-    known_, new = np.maximum(0, np.array(_surely(p)) - np.max(by_chance, axis=0)) if by_chance else (0.0, 0.0)
-    least, most = float(known_), 1 - float(new)
+    beyond = np.maximum(0, np.array(_surely(p)) - np.max(by_chance, axis=0)) if by_chance else np.zeros(2)
+    least, most = float(beyond[0]), 1 - float(beyond[1])
     known = float(np.clip(scale.known(seen), least, most))
     return Novelty(
         shifted(p, 1 - known).astype(np.float32),
