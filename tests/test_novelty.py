@@ -200,6 +200,15 @@ def test_a_small_share_counts_only_if_more_are_surely_known_than_in_heaps_of_new
     assert holds(dataclasses.replace(found, surely_known=0.01), "auto") == "new"
 
 
+def test_where_hidden_kinds_look_no_newer_than_others_nothing_is_said() -> None:
+    labelled, labels, heap, draws = world(0, 30, 30, apart=30.0)
+    found = judge(labelled, labels, heap, draws)
+    assert not found.tells
+    assert (found.low, found.high) == (0.0, 1.0)
+    assert (holds(found, "auto"), holds(found, "mixed")) == ("new", "mixed")
+    assert "cannot be told: pictures of hidden known kinds looked no newer" in judged(found, "auto").in_words()
+
+
 def test_the_scale_comes_back_from_its_file_or_is_refused() -> None:
     scale = novelty.beginning()
     assert Scale.from_dict(scale.to_dict()).to_dict() == scale.to_dict()

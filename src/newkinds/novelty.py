@@ -86,6 +86,11 @@ class Novelty:
     surely_known: float = 0.0
     surely_new: float = 0.0
 
+    @property
+    def tells(self) -> bool:
+        """Whether new pictures are told from known ones at all: in rehearsals, hidden kinds looked newer than others."""
+        return self.scale.apart >= APART
+
 
 @dataclass(frozen=True, eq=False)
 class Rehearsed:
@@ -362,11 +367,12 @@ def _judged(seen: NDArray[np.float64], rehearsed: Sequence[Rehearsed]) -> Novelt
     beyond = np.maximum(0, np.array(_surely(p)) - np.max(by_chance, axis=0)) if by_chance else np.zeros(2)
     least, most = float(beyond[0]), 1 - float(beyond[1])
     known = float(np.clip(scale.known(seen), least, most))
+    low, high = (max(least, known - wide), min(most, known + wide)) if scale.apart >= APART else (0.0, 1.0)
     return Novelty(
         shifted(p, 1 - known).astype(np.float32),
         known,
-        max(least, known - wide),
-        min(most, known + wide),
+        low,
+        high,
         max((other.known(one.new_alone) for other, one in pairs), default=0.0),
         len(rehearsed),
         scale,
@@ -405,6 +411,11 @@ class Scale:
         if not len(of_known) == len(of_new) == len(SWEPT):
             raise ValueError(f"there are {len(of_known)} and {len(of_new)} levels, not {len(SWEPT)}")
         return cls(regression, of_known, of_new)
+
+    @property
+    def apart(self) -> float:
+        """By how much more known than new pictures are below the level that tells them best, at most 1."""
+        return float(np.max(np.array(self.of_known) - np.array(self.of_new)))
 
     def known(self, seen: NDArray[np.float64]) -> float:
         """Return the share of known pictures among those with these signals (N, 5).

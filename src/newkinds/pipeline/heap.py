@@ -34,6 +34,7 @@ MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so m
 CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the probably new ones, if they are so many
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
 HARDLY = 0.005  # of the heap that is probably new: so little is taken for chance
+ALL_LEARNT = "the network has learnt all known ones"
 FEW = 0.02  # of the heap that is surely known: so much is worth known kinds
 
 
@@ -91,9 +92,10 @@ class Heap:
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
         if self.holds == "new" and self.high >= 1:
+            why = "pictures of hidden known kinds looked no newer than others" if self.draws else ALL_LEARNT
             return (
-                "Whether the heap holds known kinds, too, cannot be told: the network has learnt all known ones. It is "
-                "sorted as if it held none; --heap mixed says that it does."
+                f"Whether the heap holds known kinds, too, cannot be told: {why}. It is sorted as if it held none; "
+                "--heap mixed says that it does."
             )
         if self.holds == "new":
             return f"No known kinds in the heap, as far as can be seen: at most {high:,} of {n:,} pictures{basis}."
@@ -141,7 +143,10 @@ def holds(found: Novelty, asked: str) -> Holds:
     Unless the user says so, it is mixed only if the share of known pictures is above what heaps of hidden kinds alone
     seem to have, or if there are more pictures that are surely known than in any of those. Nothing is new if hardly a
     picture is, and hardly more are surely new than in heaps of known kinds: the estimated share alone would mislead.
+    Where new pictures are not told from known ones, neither is said.
     """
+    if not found.tells:
+        return "new" if asked == "auto" else "mixed"
     if asked == "auto" and found.low <= found.pure and found.surely_known <= FEW:
         return "new"
     return "known" if max((found.probability >= PROBABLY).mean(), found.surely_new) <= HARDLY else "mixed"
