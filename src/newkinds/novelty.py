@@ -88,7 +88,7 @@ class Novelty:
 
     @property
     def tells(self) -> bool:
-        """Whether new pictures are told from known ones at all: in rehearsals, hidden kinds looked newer than others."""
+        """Whether new pictures are told from known ones at all: in rehearsals, hidden kinds looked newer."""
         return self.scale.apart >= APART
 
 
