@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,9 @@ def test_its_head_comes_back_from_a_file() -> None:
 
 def test_a_loss_that_is_not_finite_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     points, _ = blobs()
-    monkeypatch.setattr("newkinds.methods.pim.pim_loss", lambda log_p, sureness: log_p.sum() * math.inf)
+    monkeypatch.setattr(
+        import_module("newkinds.methods.pim"), "pim_loss", lambda log_p, sureness: log_p.sum() * math.inf
+    )
     with pytest.raises(NumericsError, match=r"step 0 .* Lower pim\.learning_rate"):
         pim(problem(points, steps=5))
 
