@@ -201,6 +201,6 @@ def test_features_that_do_not_fit_into_memory_are_refused_before_they_are_copied
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: (1_000_000, "the machine"))
     features, labels = np.ones((1000, 64), np.float32), np.arange(1000) % 10
-    with pytest.raises(OutOfMemoryError, match="1,000 known features of 64 numbers takes 1 MB"):
+    with pytest.raises(OutOfMemoryError, match="1,000 known features of 64 numbers takes 2 MB"):
         learn_transfer(features, labels, TransferSettings())
     assert learn_transfer(features, labels, TransferSettings(kind="none")).chosen == "none"
