@@ -52,6 +52,7 @@ ROOMS = (
     "clustering/",
     "pretrain/",
     "transfer.py",
+    "known_at_most.py",
     "novelty.py",
     "count/",
     "start.py",

@@ -12,7 +12,8 @@ from sklearn.metrics import roc_auc_score
 import newkinds as nk
 from newkinds import novelty
 from newkinds.images.imageset import image_set
-from newkinds.novelty import Draw, Scale, at_most, by_held_out, judge, shifted, signals, untold
+from newkinds.known_at_most import known_at_most
+from newkinds.novelty import Draw, Scale, by_held_out, judge, shifted, signals, untold
 from newkinds.pipeline.heap import Heap, holds, judged, of_trained
 from newkinds.pretrain.pretraining import about_learnt, what_was_learnt
 
@@ -108,7 +109,7 @@ def test_how_many_can_be_known_at_most_is_no_less_than_are(known: int, new: int)
     labelled, labels, heap, _ = world(3, known, new, kinds=5, each=200, apart=0.9)
     held_out = labelled[np.arange(len(labels)) % 3 == 0]
     true = 5 * known / len(heap)
-    most = at_most(held_out, heap)
+    most = known_at_most(held_out, heap)
     assert true <= most <= true + 0.25
 
 

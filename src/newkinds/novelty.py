@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from newkinds.clustering.neighbours import most_similar
-from newkinds.randomness import generator
+from newkinds.known_at_most import known_at_most
 from newkinds.regression import Regression
 
 Features = NDArray[np.float32]
@@ -58,9 +58,6 @@ COVERED = 1.28  # standard errors to either side, for four times in five
 LEAST = 1e-6  # the distance of pictures that are equal
 STRANGE = 0.05  # of held-out pictures that are as remote as new ones are meant to be
 LEVELS = (STRANGE, 0.25, 0.5, 0.75)  # of held-out pictures, at which known ones are counted
-TOP = (0.1, 0.2, 0.3, 0.5, 0.7)  # of held-out pictures, where they are densest beside the heap
-MOST_COMPARED = 10_000  # pictures of the heap beside held-out ones; of more, so many are drawn
-FOLDS, RIDGE = 5, 0.1  # of that comparison; the strength beside all of its pictures
 CLEAN = 0.1  # of the heap: what the counts may differ by, and what has to be new
 
 
@@ -294,37 +291,10 @@ def untold(labelled: Features, labels: NDArray[np.int64], heap: Features, held_o
     is an answer; a larger number stands in for the true one if the user says that some are known.
     """
     scale = beginning()
-    most = 0.5 if held_out is None else at_most(held_out, heap)
+    most = 0.5 if held_out is None else known_at_most(held_out, heap)
     p = _with_mean(scale.regression(signals(labelled, labels, heap)), 1 - min(most, 1 - CLEAN))
     high = most if most <= CLEAN else 1.0
     return Novelty(p.astype(np.float32), most, low=0.0, high=high, pure=0.0, draws=0, scale=scale)
-
-
-def at_most(held_out: Features, heap: Features) -> float:
-    """Return how large the share of known pictures in a heap (N, d) can be, beside held-out ones (m, d) of those kinds.
-
-    A regression tells held-out pictures from the heap, each by one that has not seen it. Where it puts a share of the
-    former, the heap has at least that share of its known ones, so that there cannot be more of these than so many
-    pictures there allow: the smallest such number over several places (learning from positive and unlabelled pictures).
-    """
-    some = generator(0, "heap beside held-out pictures").permutation(len(heap))[:MOST_COMPARED]
-    x = np.concatenate([held_out, heap[np.sort(some)]]).astype(np.float64)
-    is_known = np.arange(len(x)) < len(held_out)
-    fold = generator(0, "folds of held-out pictures and a heap").permutation(len(x)) % FOLDS
-    nothing = Regression(x.mean(axis=0), np.maximum(x.std(axis=0), LEAST), np.zeros(x.shape[1] + 1))
-    found = np.empty(len(x))
-    for number in range(FOLDS):
-        taught, asked = fold != number, fold == number
-        weights = 0.5 / np.where(is_known, is_known[taught].sum(), (~is_known[taught]).sum())
-        found[asked] = nothing.moved(x[taught], is_known[taught], weights[taught], RIDGE)(x[asked])
-    most = [1.0]
-    for level in TOP:
-        place = np.quantile(found[is_known], 1 - level)
-        known, there = (float((found[rows] >= place).sum()) for rows in (is_known, ~is_known))
-        if known >= FEWEST:
-            chance = COVERED * (np.sqrt(there + 1) + there / np.sqrt(known))
-            most.append(float((there + chance) / len(some) / (known / len(held_out))))
-    return min(most)
 
 
 def _remote(nearest: NDArray[np.int64], far: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
