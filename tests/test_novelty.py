@@ -236,5 +236,8 @@ def test_features_that_were_trained_tell_nothing_without_pictures_that_were_held
     assert holds(here, "auto") == "mixed"
     assert (elsewhere.low, elsewhere.high) == (0, 1)
     assert holds(elsewhere, "auto") == "new"
-    assert "cannot be told" in judged(elsewhere, "auto").in_words()
+    assert "the network has learnt all known ones" in judged(elsewhere, "auto").in_words()
+    unknown = judged(elsewhere, "auto", origin=False)
+    again = Heap.from_dict(unknown.to_dict(), elsewhere.probability)
+    assert "cannot be told: it is not known which pictures the network learnt from" in again.in_words()
     assert holds(elsewhere, "mixed") == "mixed"

@@ -35,6 +35,7 @@ CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the pro
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
 HARDLY = 0.005  # of the heap that is probably new: so little is taken for chance
 ALL_LEARNT = "the network has learnt all known ones"
+UNKNOWN_LEARNT = "it is not known which pictures the network learnt from"
 FEW = 0.02  # of the heap that is surely known: so much is worth known kinds
 
 
@@ -47,7 +48,7 @@ class Heap:
     pictures of known kinds, and its range. draws: rehearsals behind that. scale: how novelty is told, for rehearsals.
     same: pairs of known kinds that cannot be told from one another.
     judged: of how many pictures that is said, None: of all; of the others people had said of which kind they are.
-    held_out: known pictures behind that in place of rehearsals.
+    held_out: known pictures behind that in place of rehearsals. origin: whether it is known what f learnt from.
     """
 
     holds: Holds = "new"
@@ -60,6 +61,7 @@ class Heap:
     same: Pairs = ()
     judged: int | None = None
     held_out: int = 0
+    origin: bool = True
 
     def rows(self, pictures: int, kinds: int = 2) -> NDArray[np.int64]:
         """Return which of the heap's pictures are taken to be new ones: all, or those that probably are."""
@@ -92,7 +94,8 @@ class Heap:
         if self.holds == "known":
             return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
         if self.holds == "new" and self.high >= 1:
-            why = "pictures of hidden known kinds looked no newer than others" if self.draws else ALL_LEARNT
+            learnt = ALL_LEARNT if self.origin else UNKNOWN_LEARNT
+            why = "pictures of hidden known kinds looked no newer than others" if self.draws else learnt
             return (
                 f"Whether the heap holds known kinds, too, cannot be told: {why}. It is sorted as if it held none; "
                 "--heap mixed says that it does."
@@ -114,6 +117,7 @@ class Heap:
             "same": [list(pair) for pair in self.same],
             **({} if self.judged is None else {"judged": self.judged}),
             **({"held_out": self.held_out} if self.held_out else {}),
+            **({} if self.origin else {"origin": False}),
         }
 
     @classmethod
@@ -152,11 +156,14 @@ def holds(found: Novelty, asked: str) -> Holds:
     return "known" if max((found.probability >= PROBABLY).mean(), found.surely_new) <= HARDLY else "mixed"
 
 
-def judged(found: Novelty, asked: str, same: Pairs = ()) -> Heap:
-    """Return what the heap holds by its novelty. same: known kinds that cannot be told from one another."""
+def judged(found: Novelty, asked: str, same: Pairs = (), origin: bool = True) -> Heap:
+    """Return what the heap holds by its novelty.
+
+    same: known kinds that cannot be told from one another. origin: whether it is known what f learnt from.
+    """
     sort = holds(found, asked)
     share = (found.known, found.low, found.high)
-    return Heap(sort, found.probability, *share, found.draws, found.scale, same, held_out=found.held_out)
+    return Heap(sort, found.probability, *share, found.draws, found.scale, same, held_out=found.held_out, origin=origin)
 
 
 def same_among(

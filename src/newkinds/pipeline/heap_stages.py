@@ -44,7 +44,8 @@ class HeapStages(KnownStages):
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
             same = self._same_kinds(network)
-            found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap, same))
+            origin = self.transfers or self.learnt(network) is not None
+            found = self.over_all(judged(self._novelty(network, self.to_judge), self.settings.heap, same, origin))
             if is_writer():
                 assert found.novelty is not None
                 self.run.put_array(names.NOVELTIES, found.novelty)

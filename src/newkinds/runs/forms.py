@@ -152,7 +152,7 @@ FORMS: dict[str, Form] = {
     names.KNOWN: each(text),
     names.NOVELTY: keys(
         {"holds": text, "known": number, "low": number, "high": number},
-        {"same": each(each(text, 2)), "judged": whole, "held_out": whole},
+        {"same": each(each(text, 2)), "judged": whole, "held_out": whole, "origin": flag},
     ),
     names.AGAIN: both(
         keys(
