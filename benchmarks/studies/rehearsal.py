@@ -48,7 +48,7 @@ NAME = "rehearsal"
 TUNING = 100  # the first draw for tuning
 DRAWS = {"grocery": 10, "tiny-imagenet": 10}  # reported
 TUNED = 4  # draws for tuning, of each
-FEW = 6  # pictures of each new kind, in cases of few
+FEW, FEW_DRAWS = 6, 3  # pictures of each new kind, in cases of few; draws of these, reported and for tuning
 # A network from nothing that is hardly trained: an f that cannot work. Rehearsals with it are slow, so there are two.
 NOTHING: dict[str, Any] = {"settings": {"pretrain": {"epochs": 1}}, "rehearsals": 2, "choose": "off"}
 OMNIGLOT = {"count.probes": [f"{alphabet}/*" for alphabet in PROBES], "count.probe_groups": "apart"}
@@ -83,7 +83,7 @@ def few_of_each(data: str, draw: int) -> Case:
         known, heap, kinds = folders(Run(data, draw, 0), root, runs)
         return {"known": known, "unsorted": thinned(heap, draw, FEW), "kinds": kinds}
 
-    return Case(f"{data}-{draw}-few", f"{data}-few", arguments)
+    return Case(f"{data}-{draw}-few", f"{data}-few", arguments, draw >= TUNING)
 
 
 def omniglot(alphabet: str) -> Case:
@@ -120,7 +120,7 @@ def planned() -> Iterator[Case]:
         for data, number in DRAWS.items():
             if draw < number:
                 yield photographs(data, draw)
-    for draw in range(3):
+    for draw in (*range(FEW_DRAWS), *range(TUNING, TUNING + FEW_DRAWS)):
         for data in DRAWS:
             yield few_of_each(data, draw)
     yield named("digits", "digits:known", "digits:unsorted")

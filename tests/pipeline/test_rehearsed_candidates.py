@@ -10,6 +10,7 @@ import torch
 
 from newkinds.pipeline import rehearsing
 from newkinds.rehearsal.outcome import AS_SET, Rehearsed, Trial, choice_in_words
+from newkinds.rehearsal.signals import NAMES
 from newkinds.tensors import from_bytes, to_bytes
 
 RIGHT = {AS_SET: (True, True, True, False), "3 neighbours": (True, False, False, False), "k-means": (True,) * 4}
@@ -19,7 +20,10 @@ def files(*_: Any) -> list[tuple[dict[str, torch.Tensor], Rehearsed]]:
     """Return what `_files` reads of two equal rehearsals."""
     tensors: dict[str, torch.Tensor] = {}
     for number, right in enumerate(RIGHT.values()):
-        tensors |= {f"{number}-signals": torch.zeros(4, 6), f"{number}-kinds": torch.zeros(4, dtype=torch.int64)}
+        tensors |= {
+            f"{number}-signals": torch.zeros(4, len(NAMES)),
+            f"{number}-kinds": torch.zeros(4, dtype=torch.int64),
+        }
         tensors |= {f"{number}-{what}": torch.tensor(right) for what in ("right", "pure")}
     trials = {name: Trial(sum(right) / 4, 0.5) for name, right in RIGHT.items()}
     kept = to_bytes(tensors, Rehearsed(("a", "b"), 2, 4, 0.5, None, trials).to_dict())

@@ -23,7 +23,7 @@ from newkinds.rehearsal.calibration import (
 )
 from newkinds.rehearsal.signals import NAMES
 
-TRUE = np.array([0.5, 1.0, -0.5, 0.3, 0.0, -1.0, 0.7])
+TRUE = np.array([0.5, 1.0, -0.5, 0.3, 0.0, -1.0, 0.7, 0.2, -0.4])
 FLAT = Calibration(np.zeros(len(NAMES) + 1), np.ones(len(NAMES) + 1), np.zeros(len(NAMES) + 2))
 
 
@@ -70,9 +70,9 @@ def test_without_rehearsals_it_stays_where_it_begins_and_with_few_it_stays_near(
 
 
 def test_what_is_the_same_for_a_whole_heap_counts() -> None:
-    x = np.array([[0.9, 0.8, 0.9, 0.8, 0, 0], [0.7, 0.4, 0.9, 0.8, 0, 0]])
+    x = np.array([[0.9, 0.8, 0.5, 0.9, 0.8, 0.5, 0, 0], [0.7, 0.4, 0.5, 0.9, 0.8, 0.5, 0, 0]])
     assert with_heap(x)[:, -1].tolist() == pytest.approx([0.6, 0.6])
-    steady, shaky = np.array([[0.9, 0.8, 0.9, 0.8, 0, 0]] * 2), x.copy()
+    steady, shaky = np.stack([x[0], x[0]]), x.copy()
     shaky[1, 1] = 0.0
     assert beginning("right")(steady)[0] > beginning("right")(shaky)[0]
 
@@ -91,7 +91,7 @@ def test_what_it_says_is_how_often_it_is_right() -> None:
 
 def test_where_the_beginning_is_used_sure_pictures_are_more_probable() -> None:
     for of in ("right", "pure"):
-        sure, unsure = beginning(of)(np.array([[1, 1, 1, 1, 0, 0], [0.3, 0.2, 0.4, 0.3, 0.7, 0]]))
+        sure, unsure = beginning(of)(np.array([[1, 1, 0.4, 1, 1, 0.4, 0, 0], [0.3, 0.2, 0.9, 0.4, 0.3, 0.9, 0.7, 0]]))
         assert sure > 0.9
         assert unsure < 0.4
 

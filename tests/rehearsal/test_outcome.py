@@ -95,7 +95,8 @@ def seen(n: int, right: float, seed: int = 0) -> Observed:
     rng = np.random.default_rng(seed)
     yes = rng.random(n) < right
     like = np.where(yes, 0.95, 0.5) + rng.normal(0, 0.05, n)
-    x = np.stack([like, like, np.full(n, right), np.full(n, right), np.zeros(n), np.zeros(n)], axis=1)
+    border, even = np.full(n, 0.8), np.zeros(n)
+    x = np.stack([like, like, border, np.full(n, right), np.full(n, right), border, even, even], axis=1)
     return Observed(x, yes, np.arange(n) % 20)
 
 

@@ -23,8 +23,25 @@ def test_kinds_that_are_there_look_sure_and_made_up_ones_do_not() -> None:
     sure = signals(labels, points)
     unsure = signals(np.random.default_rng(1).permutation(labels), points)
     assert sure.shape == (len(labels), len(NAMES))
-    assert (sure[:, :4].mean(axis=0) > 0.95).all()
-    assert (unsure[:, :4].mean(axis=0) < 0.5).all()
+    told = [NAMES.index(name) for name in ("neighbours", "stability", "kind's neighbours", "kind's stability")]
+    assert (sure[:, told].mean(axis=0) > 0.95).all()
+    assert (unsure[:, told].mean(axis=0) < 0.5).all()
+    borders = [NAMES.index(name) for name in ("border", "kind's border")]
+    assert (sure[:, borders].mean(axis=0) < 0.5).all()
+    assert (unsure[:, borders].mean(axis=0) > 0.8).all()
+
+
+def test_the_border_is_where_two_kinds_are_equally_far_and_of_a_single_kind_there_is_none() -> None:
+    turn = np.deg2rad([0.0, 20.0, 80.0, 100.0, 45.0])
+    points = np.stack([np.cos(turn), np.sin(turn)], axis=1).astype(np.float32)
+    border = NAMES.index("border")
+    labels = np.array([0, 0, 1, 1, 0])  # the kinds' directions are 21.5 and 90 degrees
+    found = signals(labels, points)[:, border]
+    centre = np.arctan2(*points[labels == 0].sum(axis=0)[::-1])
+    expected = (1 - np.cos(turn[4] - centre)) / (1 - np.cos(np.pi / 2 - turn[4]))
+    assert found[4] == pytest.approx(expected, rel=1e-4)
+    assert found[4] > found[1] > 0
+    assert (signals(np.zeros(5, np.int64), points)[:, border] == 0).all()
 
 
 def test_a_kind_cut_in_two_and_two_thrown_together_are_seen_by_their_size() -> None:

@@ -47,7 +47,7 @@ from newkinds.rehearsal.outcome import (
     still_tried,
     why_hopeless,
 )
-from newkinds.rehearsal.signals import Unsorted, signals
+from newkinds.rehearsal.signals import NAMES, Unsorted, signals
 from newkinds.rehearsal.trust import FEW
 from newkinds.runs import RunFolder, forms, names
 from newkinds.settings import CoreSettings
@@ -269,7 +269,14 @@ def _check(stage: Stage, tensors: Mapping[str, torch.Tensor], about: Any) -> Non
         answers = [tensors[f"{number}-{name}"] for name in ("right", "pure")]
         lengths = {len(one) for one in (x, kinds, *answers)}
         types = {one.dtype for one in answers} == {torch.bool} and kinds.dtype == torch.int64
-        if x.ndim != 2 or lengths != {len(x)} or not types or not x.isfinite().all() or bool((kinds < 0).any()):
+        if (
+            x.ndim != 2
+            or x.shape[1] != len(NAMES)
+            or lengths != {len(x)}
+            or not types
+            or not x.isfinite().all()
+            or bool((kinds < 0).any())
+        ):
             raise ValueError(f"the observations of candidate {number} do not go together")
 
 

@@ -33,7 +33,7 @@ EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """The pictures of a heap whose truth is known. x: signals, float64 (n, 6). yes: bool (n,). kinds: (n,)."""
+    """The pictures of a heap whose truth is known. x: signals, float64 (n, 8). yes: bool (n,). kinds: (n,)."""
 
     x: NDArray[np.float64]
     yes: NDArray[np.bool_]
@@ -48,10 +48,10 @@ class Observed:
 
 
 class Calibration(Regression):
-    """From signals (n, 6), and the mean of one of them over the heap, to how often such pictures are right."""
+    """From signals (n, 8), and the mean of one of them over the heap, to how often such pictures are right."""
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each picture of a heap with these signals (N, 6), float64 (N,)."""
+        """Return the probability of each picture of a heap with these signals (N, 8), float64 (N,)."""
         return np.clip(super().__call__(with_heap(x)), LEAST, MOST)
 
     def after(self, observed: Sequence[Observed], strength: float = STRENGTH) -> Calibration:
@@ -65,7 +65,7 @@ class Calibration(Regression):
 
 
 def with_heap(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the signals of a heap's pictures (N, 6) with what is the same for all of them, float64 (N, 7)."""
+    """Return the signals of a heap's pictures (N, 8) with what is the same for all of them, float64 (N, 9)."""
     return np.concatenate([x, np.full((len(x), 1), x[:, OF_HEAP].mean() if len(x) else 0.0)], axis=1)
 
 

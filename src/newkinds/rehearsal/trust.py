@@ -80,7 +80,7 @@ def judge(
     why: str = "",
     remarks: Sequence[str] = (),
 ) -> tuple[Trust, NDArray[np.float64]]:
-    """Return what to expect of pictures with these signals (N, 6) in these kinds (N,), and how probably each is right.
+    """Return what to expect of pictures with these signals (N, 8) in these kinds (N,), and how probably each is right.
 
     right, pure, trials: of each rehearsal, as the heap was sorted; whether pictures were right, or of their kind's
     majority. kinds: how many there are, empty ones included. hidden: kinds in a rehearsal. why: there were none.
