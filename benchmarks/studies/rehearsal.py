@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -28,11 +29,11 @@ from newkinds.datasets import named as dataset
 from newkinds.datasets.omniglot import EVALUATION, PROBES
 from newkinds.pipeline import stages
 from newkinds.pipeline.frozen import Views
-from newkinds.pipeline.rehearsing import is_right
+from newkinds.pipeline.rehearsing import is_pure, is_right
 from newkinds.progress import Progress
 from newkinds.rehearsal import calibration
 from newkinds.rehearsal.calibration import Calibration, Observed, calibration_error, reliability, with_heap
-from newkinds.rehearsal.outcome import AS_SET, Rehearsed, Trial, is_hopeless
+from newkinds.rehearsal.outcome import AS_SET, Rehearsed, is_hopeless
 from newkinds.rehearsal.signals import signals
 from newkinds.rehearsal.trust import judge
 from newkinds.runs import RunFolder, names
@@ -214,34 +215,35 @@ def truth_of(run: RunFolder) -> NDArray[np.int64]:
     return np.unique(run.get_json(names.SCORES)["truth"], return_inverse=True)[1]
 
 
-def judged(run: RunFolder) -> dict[str, Any]:
-    """Return what a finished run foretells, and what its probabilities were worth, by the calibration as it is now."""
-    rehearsal, trust = run.get_json(names.REHEARSAL), run.get_json(names.TRUST)
-    own = run.get_array(names.PROBABILITIES).max(axis=1).astype(np.float64)
-    heap = heap_of(run)
-    if rehearsal["chosen"] == AS_SET:
-        found, own = judge(
-            heap.x,
-            heap.kinds,
-            run.get_array(names.PROBABILITIES).shape[1],
-            rehearsals_of(run.path, "right"),
-            rehearsals_of(run.path, "pure"),
-            [Trial(**one["trials"][AS_SET]) for one in rehearsal["rehearsed"]],
-            hidden=max((len(one["hidden"]) for one in rehearsal["rehearsed"]), default=0),
-        )
-        trust = found.to_dict()
-    bins = reliability(own, heap.yes)
+def judged(run: RunFolder, begun: Callable[[str], Calibration] = calibration.beginning) -> dict[str, Any]:
+    """Return what a finished run foretells, and what its probabilities were worth, by the calibration as it is now.
+
+    begun: what it begins from.
+    """
+    rehearsal, heap = run.get_json(names.REHEARSAL), heap_of(run)
     rehearsed = [Rehearsed.from_dict(one) for one in rehearsal["rehearsed"]]
+    chosen = rehearsal["chosen"]
+    trust, own = judge(
+        heap.x,
+        heap.kinds,
+        run.get_array(names.PROBABILITIES).shape[1],
+        rehearsals_of(run, "right"),
+        rehearsals_of(run, "pure"),
+        [one.trials[chosen] for one in rehearsed],
+        hidden=max((len(one.hidden) for one in rehearsed), default=0),
+        begun=begun,
+    )
+    bins = reliability(own, heap.yes)
     return {
-        "hopeless": is_hopeless(rehearsed, rehearsal["chosen"]),
-        **{f"expected_{key}": trust[key] for key in ("acc", "low", "high", "nmi")},
+        "hopeless": is_hopeless(rehearsed, chosen),
+        **{f"expected_{key}": getattr(trust, key) for key in ("acc", "low", "high", "nmi")},
         "bins": [[one.pictures, one.said, one.right] for one in bins],
         "error": calibration_error(bins),
     }
 
 
-def heap_of(run: RunFolder) -> Observed:
-    """Return the signals of a finished run's heap, and which of its pictures are right."""
+def heap_of(run: RunFolder, of: str = "right") -> Observed:
+    """Return the signals of a finished run's heap, and which of its pictures are "right", or "pure"."""
     rows = [run.get_array(names.features("unsorted"))]
     if run.has(names.features("unsorted-mirrored")):
         rows.append(run.get_array(names.features("unsorted-mirrored")))
@@ -249,31 +251,59 @@ def heap_of(run: RunFolder) -> Observed:
     if run.has(names.TRANSFER):
         features = Views(tuple(rows)).transferred(from_tensors(*read_tensors(run, names.TRANSFER)))
     labels = run.get_array(names.PROBABILITIES).argmax(axis=1)
-    return Observed(signals(labels, features, seed=run.settings.seed), is_right(labels, truth_of(run)), labels)
+    is_so = {"right": is_right, "pure": is_pure}[of](labels, truth_of(run))
+    return Observed(signals(labels, features, seed=run.settings.seed), is_so, labels)
 
 
-def rehearsals_of(folder: Path, of: str) -> list[Observed]:
-    """Return what was observed in the rehearsals of a run with the settings as they were, "right" or "pure"."""
-    found = []
-    for file in sorted((folder / "rehearsal").glob("*.safetensors")):
-        tensors, _ = from_bytes(file.read_bytes(), str(file))
-        found.append(Observed(*(tensors[f"0-{name}"].numpy() for name in ("signals", of, "kinds"))))
-    return found
+def rehearsals_of(run: RunFolder, of: str) -> list[Observed]:
+    """Return what was observed in the rehearsals of a run with the settings that were chosen, "right" or "pure".
+
+    Files number the settings that were tried; which number was chosen is seen by the shares that were right.
+    """
+    rehearsal = run.get_json(names.REHEARSAL)
+    accs = [one["trials"][rehearsal["chosen"]]["acc"] for one in rehearsal["rehearsed"]]
+    files = [from_bytes(file.read_bytes(), str(file))[0] for file in sorted(run.path.glob("rehearsal/*.safetensors"))]
+
+    def agrees(number: int) -> bool:
+        right = [file.get(f"{number}-right") for file in files]
+        return all(
+            one is not None and math.isclose(float(one.double().mean()), acc)
+            for one, acc in zip(right, accs, strict=True)
+        )
+
+    number = next(filter(agrees, range(len(rehearsal["changes"])))) if files else 0
+    return [Observed(*(file[f"{number}-{name}"].numpy() for name in ("signals", of, "kinds"))) for file in files]
 
 
-def by_other_data(runs: Path, cases: list[str]) -> dict[str, list[float]]:
+def for_beginning(runs: Path, case: Case, of: str) -> list[Observed]:
+    """Return what a case for tuning teaches the beginning: its heap, sorted as people's own heaps are.
+
+    The heap of an alphabet is reported, so that its rehearsals have to do, which hide the alphabets for tuning.
+    """
+    run = RunFolder.open(runs / f"rehearsed-{case.name}")
+    return [heap_of(run, of)] if case.tuning else rehearsals_of(run, of)
+
+
+def by_other_data(runs: Path, cases: list[str]) -> dict[str, dict[str, Any]]:
     """Return what is foretold of heaps for tuning, and what came, if the beginning is from the other data sets alone.
 
     Nothing that the reported cases have in common with it was seen: the width of ranges is from here.
     """
-    tuning = [case for case in planned() if case.tuning and case.name in cases] + [omniglot(EVALUATION[0])]
-    past = {case.name: rehearsals_of(runs / f"rehearsed-{case.name}", "right") for case in tuning}
+    taught = [case for case in begun_from() if case.name in cases]
+    past = {of: {case.name: for_beginning(runs, case, of) for case in taught} for of in ("right", "pure")}
     found = {}
-    for case in tuning[:-1]:
-        others = [one for other in tuning if other.data != case.data for one in past[other.name]]
-        heap = heap_of(RunFolder.open(runs / f"rehearsed-{case.name}"))
-        found[case.name] = [float(flat(others).after(past[case.name])(heap.x).mean()), float(heap.yes.mean())]
+    for case in (case for case in taught if case.tuning):
+        family = case.data.removesuffix("-few")
+        others = [other.name for other in taught if not other.data.startswith(family)]
+        begun = {of: flat([one for name in others for one in past[of][name]]) for of in past}
+        told = judged(RunFolder.open(runs / f"rehearsed-{case.name}"), begun.__getitem__)
+        found[case.name] = told | {"acc": float(past["right"][case.name][0].yes.mean())}
     return found
+
+
+def begun_from() -> list[Case]:
+    """Return the cases that the calibration begins from."""
+    return [case for case in planned() if case.tuning] + [omniglot(EVALUATION[0])]
 
 
 @contextmanager
@@ -318,15 +348,14 @@ def flat(observed: list[Observed]) -> Calibration:
 
 
 def make_beginning(runs: Path) -> None:
-    """Write the coefficients that the calibration begins from: of rehearsals for tuning, as the settings were."""
-    tuning = [case for case in planned() if case.tuning] + [omniglot(EVALUATION[0])]  # which hides probe alphabets
+    """Write the coefficients that the calibration begins from: of heaps for tuning, as they were sorted."""
     found = {}
     for of in ("right", "pure"):
-        observed = [one for case in tuning for one in rehearsals_of(runs / f"rehearsed-{case.name}", of)]
+        observed = [one for case in begun_from() for one in for_beginning(runs, case, of)]
         found[of] = {key: np.round(value, 4).tolist() for key, value in flat(observed).to_dict().items()}
     file = Path(calibration.__file__).with_name("beginning.json")
     file.write_text(json.dumps(found, indent=2) + "\n")
-    print(f"wrote {file}, from {len(observed)} rehearsals")
+    print(f"wrote {file}, from {len(observed)} heaps and rehearsals")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ COLOURS = dict(zip(TITLES, COLOURS_OF_DATA, strict=True))
 STAGES = {"features": "features", "transfer": "transfer", "rehearsals": "rehearse", "sorting": "sort"}
 
 
-def render(cases: dict[str, dict[str, Any]], tuned: dict[str, list[float]]) -> None:
+def render(cases: dict[str, dict[str, Any]], tuned: dict[str, dict[str, Any]]) -> None:
     """Make the tables and the plot of the page. tuned: of heaps for tuning, what was foretold and what came."""
     reported = [case for case in cases.values() if not case["tuning"]]
     tables = {"cases": by_data(reported), "cost": costs(reported), "all": all_cases(cases), "tuning": by_others(tuned)}
@@ -39,16 +39,23 @@ def render(cases: dict[str, dict[str, Any]], tuned: dict[str, list[float]]) -> N
     PICTURE.write_bytes(drawn(reported))
 
 
-def by_others(tuned: dict[str, list[float]]) -> list[str]:
+def by_others(tuned: dict[str, dict[str, Any]]) -> list[str]:
     """Return how far heaps for tuning were from what was foretold by other data sets."""
     if not tuned:
         return []
-    missed = np.array([foretold - came for foretold, came in tuned.values()])
+    missed = np.array([one["expected_acc"] - one["acc"] for one in tuned.values()])
+    held = sum(is_inside(one) for one in tuned.values())
     return [
         f"{len(tuned)} heaps for tuning, foretold by a beginning from the other data sets: the mean difference is "
         f"{np.abs(missed).mean():.3f}, its root mean square {np.sqrt(np.square(missed).mean()):.3f}, the largest "
-        f"{np.abs(missed).max():.3f}."
+        f"{np.abs(missed).max():.3f}; {held} of the {len(tuned)} ranges hold. The mean calibration error of a heap is "
+        f"{np.mean([one['error'] for one in tuned.values()]):.3f}."
     ]
+
+
+def is_inside(case: dict[str, Any]) -> bool:
+    """Return whether the share that was right is in the range that was said."""
+    return bool(case["expected_low"] <= case["acc"] <= case["expected_high"])
 
 
 def by_data(cases: list[dict[str, Any]]) -> list[str]:
@@ -61,7 +68,7 @@ def by_data(cases: list[dict[str, Any]]) -> list[str]:
         if not some:
             continue
         acc, foretold = (np.array([case[key] for case in some]) for key in ("acc", "expected_acc"))
-        inside = [case["expected_low"] <= case["acc"] <= case["expected_high"] for case in some]
+        inside = [is_inside(case) for case in some]
         bins = [tuple(one) for case in some for one in case["bins"]]
         error, before = (np.mean([case[key] for case in some]) for key in ("error", "error_before"))
         pooled, chance = pooled_error(bins), np.mean([error_by_chance(case["bins"]) for case in some])

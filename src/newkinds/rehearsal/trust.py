@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from newkinds.rehearsal.calibration import Bin, Observed, beginning, calibration_error, reliability
+from newkinds.rehearsal.calibration import Bin, Calibration, Observed, beginning, calibration_error, reliability
 from newkinds.rehearsal.outcome import Trial, in_rehearsals
 
 COVERAGE = 0.8  # of the ranges that are said
-BETWEEN = 0.03  # by which heaps differ from what rehearsals foretell, found on heaps for tuning
+BETWEEN = 0.04  # by which heaps differ from what rehearsals foretell, found on heaps for tuning
 FREEDOM = 3  # how well that is known, in heaps, beside the rehearsals themselves
 FEW, FEWER = 8, 3.0  # with fewer kinds hidden, heaps differ more from rehearsals: up to so many times, with two
 UNREHEARSED = 3.0  # times as much where nothing was rehearsed: these pictures may be unlike all others
@@ -79,18 +79,19 @@ def judge(
     hidden: int = 0,
     why: str = "",
     remarks: Sequence[str] = (),
+    begun: Callable[[str], Calibration] = beginning,
 ) -> tuple[Trust, NDArray[np.float64]]:
     """Return what to expect of pictures with these signals (N, 8) in these kinds (N,), and how probably each is right.
 
     right, pure, trials: of each rehearsal, as the heap was sorted; whether pictures were right, or of their kind's
     majority. kinds: how many there are, empty ones included. hidden: kinds in a rehearsal. why: there were none.
-    remarks: what else to know; why the range is wide is added.
+    remarks: what else to know; why the range is wide is added. begun: what the calibrations begin from.
     """
-    probability = beginning("right").after(right)(x)
-    purity = beginning("pure").after(pure)(x)
+    probability = begun("right").after(right)(x)
+    purity = begun("pure").after(pure)(x)
     sizes = np.bincount(labels, minlength=kinds)
     shares = np.bincount(labels, purity, minlength=kinds) / np.maximum(sizes, 1)
-    said = _by_the_others(right)
+    said = _by_the_others(right, begun("right"))
     acc, wide = float(probability.mean()), _half_width(said, right, hidden, int((sizes > 0).sum()))
     nmi: float | None = None
     bins: tuple[Bin, ...] = ()
@@ -130,9 +131,9 @@ def _why_wide(rehearsals: int, hidden: int, kinds: int) -> list[str]:
     ]
 
 
-def _by_the_others(observed: Sequence[Observed]) -> list[NDArray[np.float64]]:
+def _by_the_others(observed: Sequence[Observed], start: Calibration) -> list[NDArray[np.float64]]:
     """Return how probably the pictures of each rehearsal are right, by what the others teach."""
-    return [beginning("right").after([*observed[:i], *observed[i + 1 :]])(one.x) for i, one in enumerate(observed)]
+    return [start.after([*observed[:i], *observed[i + 1 :]])(one.x) for i, one in enumerate(observed)]
 
 
 def _half_width(said: Sequence[NDArray[np.float64]], observed: Sequence[Observed], hidden: int, kinds: int) -> float:
