@@ -86,6 +86,7 @@ _OMNIGLOT_30 = Trained(
 )
 
 
+_HALF = {"precision": "bfloat16"}  # where f is trained for long: about half the time
 GCD_EPOCHS = 12  # of DTC on the mixed heaps of CIFAR, where a user gets 45: what two cores can do
 
 
@@ -102,7 +103,7 @@ def _gcd(name: str, title: str, known: int, new: int, pictures: int, epochs: int
         labelled,
         f=Trained(f"{name}-gcd", labelled, recipe),
         own={"heap": "mixed"},
-        own_of={"dtc": {"discover.epochs": GCD_EPOCHS}},
+        own_of={"gcd": _HALF, "simgcd": _HALF, "dtc": {**_HALF, "discover.epochs": GCD_EPOCHS}},
         is_mixed=True,
         whole=pictures,
         differs=f"f is a VGG6 of a quarter of the usual width, trained for {epochs} epochs on the labelled half alone"
