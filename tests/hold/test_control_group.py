@@ -24,6 +24,7 @@ def made(root: Path, limit: str, most: int) -> Path:
     group = root / f"newkinds-test-{os.getpid()}"
     group.mkdir()
     try:
+        (group / "cgroup.procs").read_bytes()  # no plain folder, such as what holds the controllers of version 1
         (group / limit).write_text(str(most))
     except OSError:
         group.rmdir()
