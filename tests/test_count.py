@@ -207,21 +207,20 @@ def test_the_interval_is_narrow_when_all_agree_and_grows_with_the_confidence() -
 
 def test_remarks_say_what_is_doubtful() -> None:
     flat = answer(swept([0.9] * 5, [NAN, 0.1, 0.4, 0.2, 0.1]))
-    assert "hardly depends on K" in flat.remarks[0]
+    assert "with any number of clusters" in flat.remarks[0]
     apart = answer(swept([0.1] * 20 + [0.9, 0.2], [0.5, 0.9] + [0.1] * 20))
     assert "disagree" in apart.remarks[0]
-    assert "K = 20" in apart.remarks[0]
+    assert "beside 20 new clusters" in apart.remarks[0]
     edge = answer(swept([0.1, 0.2, 0.9], [NAN, 0.1, 0.2]))
-    assert "largest tried" in edge.remarks[0]
+    assert "largest number tried" in edge.remarks[0]
     assert not answer(swept([0.1, 0.9, 0.3, 0.2], [NAN, 0.4, 0.2, 0.1])).remarks
 
 
 def test_the_number_in_words() -> None:
     values = answer(swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4])).to_dict()
     said = in_words(values)
-    assert said.startswith("New kinds: 2; other divisions of the known kinds say 0 to 4; how often")
-    assert "accuracy asks for 1 and the index of the unsorted for 3" in said
-    assert "known kinds say 2; how" in in_words({**values, "low": 2, "high": 2})
+    assert said.startswith("New kinds: 2; 0 to 4 with other known kinds as the probes. How often such a range")
+    assert "New kinds: 2; 2 with other" in in_words({**values, "low": 2, "high": 2})
     assert in_words({**values, "confidence": None}) == "New kinds: 2 (by the accuracy on the known ones)."
 
 

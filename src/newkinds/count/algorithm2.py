@@ -259,14 +259,16 @@ def _remarks(curve: Sequence[Point], k_accuracy: int, k_index: int) -> tuple[str
     remarks = []
     accuracies = [point.accuracy for point in curve]
     if max(accuracies) - min(accuracies) < FLAT:
-        remarks.append("The accuracy on the probe kinds hardly depends on K: it says little about the number.")
+        remarks.append(
+            "Known kinds are sorted about equally well with any number of clusters: that says little about the number."
+        )
     if abs(k_accuracy - k_index) > max(3, (k_accuracy + k_index) / 4):
         remarks.append(
-            f"The two curves disagree: the accuracy on the probe kinds is best at K = {k_accuracy}, the index of the "
-            f"unsorted pictures at {k_index}."
+            f"What is asked disagrees: known kinds are sorted best beside {k_accuracy} new clusters, the unsorted "
+            f"pictures fall apart best into {k_index}."
         )
     if len(curve) > 1 and max(k_accuracy, k_index) == curve[-1].k:
         remarks.append(
-            f"A curve is still at its best at K = {curve[-1].k}, the largest tried: there may be more kinds."
+            f"The largest number tried, {curve[-1].k}, still looks best: there may be more kinds (count.max_kinds)."
         )
     return tuple(remarks)

@@ -85,9 +85,8 @@ def in_words(count: Mapping[str, Any]) -> str:
             f"{math.expm1(count['error']):.0%})."
         )
     return (
-        f"New kinds: {count['k']}; other divisions of the known kinds say {between}; how often such a range "
-        f"holds the true number was not measured (of clusters beside the probes, their accuracy asks for "
-        f"{count['k_accuracy']} and the index of the unsorted for {count['k_index']})."
+        f"New kinds: {count['k']}; {between} with other known kinds as the probes. How often such a range holds "
+        "the true number was not measured."
     )
 
 

@@ -203,8 +203,9 @@ class HeapStages(KnownStages):
             values["remarks"] = [*values["remarks"], remark]
         if counted is not None and self.weights is None and self.probes is self.known:
             remark = (
-                f"All {len(self.known.classes)} known kinds were learnt and are the probes as well, being fewer than "
-                f"count.enough = {settings.enough}: the network tells them apart better than it does new kinds."
+                f"The number is judged by the {len(self.known.classes)} known kinds that the network has learnt, which "
+                f"it tells apart better than new ones: with {settings.enough} or more (count.enough), some would be "
+                "kept from it."
             )
             values["remarks"] = [*values["remarks"], remark]
         values["probes"] = list(self.probes.classes)
