@@ -1,13 +1,11 @@
-"""Heaps that hold known kinds, too, sorted by the command that a user types: groceries, 54 kinds known and 28 new.
+"""Heaps that hold known kinds, too, sorted by the command that a user types: groceries, and a part of Tiny-ImageNet.
 
-ROOT/grocery has one folder of photographs a kind. Which kinds are known is drawn by the number of the draw, as in the
-study `photographs`; draws from 100 on were for tuning, the others are reported. Half of the pictures of each known kind
-are labelled, the others are in the heap. Each run is
+ROOT/grocery and ROOT/tiny-imagenet/train have one folder of photographs a kind. Which kinds are known is drawn by the
+number of the draw, as in the study `photographs`; draws from 100 on were for tuning, the others are reported. Half of
+the pictures of each known kind are labelled, the others are in the heap. Each run is
 
     newkinds discover KNOWN HEAP --seed SEED --truth folders --out RUN [--kinds 28]
 
-and, with K given, once more with --rehearsals 0, which takes a third of the time: rehearsals say how far to trust the
-answer, and change it only where they choose other settings.
 The share of known pictures is estimated on heaps in which 0, 10, 50, 90 and 100 % of the pictures are of known kinds:
 made of the same pictures, as many of both sorts as there are. It is told before pictures are sorted, so these runs sort
 them by --method kmeans, which is quick.
@@ -34,31 +32,32 @@ from studies.tools.results import put_table, read_result, standard_error, write_
 
 NAME, PAGE = "mixed_heaps", DOCS / "mixed-heaps.md"
 FIGURE = DOCS / "figures" / "known-share.svg"
-KNOWN = 54
+PHOTOGRAPHS = {  # the folder, how many kinds are known, and what both are called
+    "grocery": ("grocery", 54, "groceries, 54 kinds known, 28 new"),
+    "tiny-imagenet": ("tiny-imagenet/train", 30, "Tiny-ImageNet, 30 kinds known, 10 new"),
+}
+SEEDS = {"grocery": 3, "tiny-imagenet": 1}
+DRAWS = 3
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
 ONE_SHARE = 0.5  # of each known kind's pictures in the heap
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the draw of known kinds, the seed, whether K is given; and the share of known pictures, if it is set.
+    """A run: its data, the draw of known kinds, the seed, whether K is given; the share of known pictures, if set."""
 
-    rehearsed: whether it is the default command, or one without rehearsals.
-    """
-
+    data: str
     draw: int
     seed: int
     given: bool
     share: float | None = None
-    rehearsed: bool = True
 
     @property
     def name(self) -> str:
         """What its folder and its result are called."""
         if self.share is not None:
-            return f"grocery-{self.draw}-share-{self.share:g}"
-        how = ("given" if self.given else "estimated") if self.rehearsed else "unrehearsed"
-        return f"grocery-{self.draw}-{self.seed}-{how}"
+            return f"{self.data}-{self.draw}-share-{self.share:g}"
+        return f"{self.data}-{self.draw}-{self.seed}-{'given' if self.given else 'estimated'}"
 
 
 def main() -> None:
@@ -80,18 +79,15 @@ def main() -> None:
 
 def planned() -> Iterator[Run]:
     """Yield the runs that are reported, one of each sort first."""
-    for seed in range(3):
-        for draw in range(3):
-            yield Run(draw, seed, True)
-    for draw in range(3):
-        for share in SHARES:
-            yield Run(draw, 0, True, share, rehearsed=False)
-    for seed in range(3):
-        for draw in range(3):
-            yield Run(draw, seed, True, rehearsed=False)
-    for seed in range(3):
-        for draw in range(3):
-            yield Run(draw, seed, False)
+    for given in (True, False):
+        for data, seeds in SEEDS.items():
+            for seed in range(seeds):
+                for draw in range(DRAWS):
+                    yield Run(data, draw, seed, given)
+    for data in PHOTOGRAPHS:
+        for draw in range(DRAWS):
+            for share in SHARES:
+                yield Run(data, draw, 0, True, share)
 
 
 def kept() -> dict[str, dict[str, Any]]:
@@ -106,21 +102,22 @@ def put(run: Run, values: dict[str, Any]) -> None:
 
 def folders(run: Run, root: Path, folder: Path) -> tuple[Path, Path, int]:
     """Return folders with a link to each picture, labelled and in the heap, and how many kinds are new."""
-    source = root / "grocery"
+    place, number_known, _ = PHOTOGRAPHS[run.data]
+    source = root / place
     kinds = sorted(entry.name for entry in source.iterdir() if entry.is_dir())
     drawn = [kinds[number] for number in np.random.default_rng(run.draw).permutation(len(kinds))]
-    where = folder / (f"grocery-{run.draw}" if run.share is None else run.name + "-pictures")
+    where = folder / (f"{run.data}-{run.draw}" if run.share is None else run.name + "-pictures")
     heap: dict[str, list[Path]] = {"old": [], "new": []}
     for number, kind in enumerate(drawn):
-        pictures = sorted((source / kind).iterdir())
+        pictures = sorted(file for file in (source / kind).rglob("*") if file.suffix.lower() in (".jpg", ".jpeg"))
         order = np.random.default_rng([run.draw, number]).permutation(len(pictures))
-        labelled = round(len(pictures) * (1 - ONE_SHARE)) if number < KNOWN else 0
+        labelled = round(len(pictures) * (1 - ONE_SHARE)) if number < number_known else 0
         for place in order[:labelled]:
             _link(pictures[place], where / "known" / kind)
-        heap["old" if number < KNOWN else "new"] += [pictures[place] for place in order[labelled:]]
+        heap["old" if number < number_known else "new"] += [pictures[place] for place in order[labelled:]]
     for picture in _thinned(heap, run):
-        _link(picture, where / "heap" / picture.parent.name)
-    return where / "known", where / "heap", len(drawn) - KNOWN
+        _link(picture, where / "heap" / picture.relative_to(source).parts[0])
+    return where / "known", where / "heap", len(drawn) - number_known
 
 
 def _thinned(heap: dict[str, list[Path]], run: Run) -> list[Path]:
@@ -149,8 +146,7 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
     out = folder / run.name
     line = [sys.executable, "-m", "newkinds", "discover", str(known), str(heap), "--seed", str(run.seed)]
     line += ["--truth", "folders", "--out", str(out), "--offline"] + (["--kinds", str(kinds)] if run.given else [])
-    line += [] if run.rehearsed else ["--rehearsals", "0"]
-    line += [] if run.share is None else ["--method", "kmeans"]
+    line += [] if run.share is None else ["--method", "kmeans", "--rehearsals", "0"]
     process = subprocess.Popen(line)
     _, status, used = os.wait4(process.pid, 0)
     if status:
@@ -184,40 +180,45 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
 def scores_table(runs: dict[str, dict[str, Any]]) -> list[str]:
     """Return All, Old and New, with K given and estimated."""
     lines = [
-        "| number of new kinds | All | Old | New | right by name | AUROC | K | runs |",
-        "|---|---|---|---|---|---|---|---|",
+        "| pictures | number of new kinds | All | Old | New | right by name | AUROC | K | foretold | runs |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    titles = {"given": "given", "unrehearsed": "given, `--rehearsals 0`", "estimated": "estimated"}
-    for how, title in titles.items():
-        some = [values for name, values in runs.items() if name.endswith(f"-{how}")]
-        if some:
-            told = " | ".join(spread([one[key] for one in some]) for key in ("all", "old", "new", "named", "auroc"))
-            counts = ", ".join(str(one["k"]) for one in some) if how == "estimated" else "28"
-            lines.append(f"| {title} | {told} | {counts} | {len(some)} |")
+    for data, (_, _, title) in PHOTOGRAPHS.items():
+        for how in ("given", "estimated"):
+            some = [one for name, one in runs.items() if name.startswith(data) and name.endswith(how)]
+            if some:
+                told = " | ".join(spread([one[key] for one in some]) for key in ("all", "old", "new", "named", "auroc"))
+                counts = ", ".join(str(number) for number in dict.fromkeys(one["k"] for one in some))
+                foretold = f"{np.mean([one['foretold'] for one in some]):.3f}"
+                lines.append(f"| {title} | {how} | {told} | {counts} | {foretold} | {len(some)} |")
     return lines
 
 
 def shares_table(runs: dict[str, dict[str, Any]]) -> list[str]:
     """Return the share of known pictures that was said, beside the true one."""
-    lines = ["| heap | pictures | truly known | said | taken for |", "|---|---|---|---|---|"]
+    lines = ["| pictures | draw | in the heap | truly known | said | taken for |", "|---|---|---|---|---|---|"]
     for name, one in runs.items():
         if "-share-" in name:
+            data, draw = name.partition("-share-")[0].rsplit("-", 1)
             said = f"{one['said']:.0%} ({one['low']:.0%} to {one['high']:.0%})"
-            lines.append(f"| {name} | {one['pictures']:,} | {one['known']:.0%} | {said} | {one['holds']} |")
+            about = f"{PHOTOGRAPHS[data][2]} | {draw} | {one['pictures']:,}"
+            lines.append(f"| {about} | {one['known']:.0%} | {said} | {one['holds']} |")
     return lines if len(lines) > 2 else ["Not measured yet."]
 
 
 def plot(runs: dict[str, dict[str, Any]]) -> None:
     """Draw the estimated against the true share."""
-    some = [one for name, one in runs.items() if "-share-" in name]
-    if not some:
+    of_shares = {name: one for name, one in runs.items() if "-share-" in name}
+    if not of_shares:
         return
     figure, axes = plt.subplots(figsize=(4.5, 4.5))
-    said = np.array([one["said"] for one in some])
-    below = said - np.array([one["low"] for one in some])
-    above = np.array([one["high"] for one in some]) - said
     axes.plot([0, 1], [0, 1], color="0.7", zorder=0)
-    axes.errorbar([one["known"] for one in some], said, [below, above], fmt="o", capsize=3)
+    for data, (_, _, title) in PHOTOGRAPHS.items():
+        some = [one for name, one in of_shares.items() if name.startswith(data)]
+        said = np.array([one["said"] for one in some])
+        around = [said - [one["low"] for one in some], np.array([one["high"] for one in some]) - said]
+        axes.errorbar([one["known"] for one in some], said, around, fmt="o", capsize=3, label=title.partition(",")[0])
+    axes.legend(frameon=False)
     axes.set(xlabel="share of known pictures in the heap", ylabel="said", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
     figure.savefig(FIGURE, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
