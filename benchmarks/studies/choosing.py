@@ -81,7 +81,7 @@ def measured(data: str, draw: int, each: int, root: Path, runs: Path) -> dict[st
 
 def table(cases: dict[str, dict[str, Any]]) -> list[str]:
     """Return how choosing did for each data set and size of kinds, and over all cases."""
-    lines = ["| pictures | of each new kind | heaps | as set | chosen by rehearsals | gain | what was chosen |"]
+    lines = ["| pictures | of each new kind | heaps | ACC as set | ACC as chosen | gain | what was chosen |"]
     lines.append("|---" * 7 + "|")
     for data, title in DATA.items():
         for each in SIZES:

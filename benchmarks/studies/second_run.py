@@ -82,9 +82,9 @@ def measured(root: Path, out: Path, kinds: int) -> dict[str, Any]:
 
 def table(runs: list[dict[str, Any]]) -> list[str]:
     """Return a row for each run."""
-    lines = [f"| run | {' | '.join(STAGES)} | all | of the first |", "|---" * (len(STAGES) + 3) + "|"]
+    lines = [f"| run | {' | '.join(STAGES)} | total | of the first |", "|---" * (len(STAGES) + 3) + "|"]
     for place, run in enumerate(runs):
-        title = f"{'the first' if not place else 'another'}, {run['kinds']} kinds"
+        title = f"{'first' if not place else 'later'}, {run['kinds']} kinds"
         told = " | ".join(f"{run['stages'].get(stage, 0.0):.1f}" for stage in STAGES)
         lines.append(f"| {title} | {told} | {run['total']:.0f} | {run['total'] / runs[0]['total']:.0%} |")
     return lines

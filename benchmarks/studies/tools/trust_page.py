@@ -19,11 +19,11 @@ TITLES = {
     "grocery": "groceries, 54 kinds known, 28 unsorted",
     "tiny-imagenet": "Tiny-ImageNet, 30 kinds known, 10 unsorted",
     "grocery-few": "the same groceries, 6 pictures of each unsorted kind",
-    "tiny-imagenet-few": "the same of Tiny-ImageNet, 6 pictures of each unsorted kind",
+    "tiny-imagenet-few": "the same Tiny-ImageNet kinds, 6 pictures of each unsorted kind",
     "omniglot": "OmniGlot, 25 alphabets known, one unsorted, f trained here",
     "cifar100": "CIFAR-100, 80 classes known, 10 unsorted, f trained here",
     "digits": "digits, 5 known, 5 unsorted, f trained here",
-    "nothing": "Tiny-ImageNet, 30 kinds known, 10 unsorted, f from nothing after one epoch",
+    "nothing": "Tiny-ImageNet, 30 kinds known, 10 unsorted, f trained from scratch for one epoch",
 }
 COLOURS_OF_DATA = ("#0072b2", "#d55e00", "#7f7f7f", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000")
 COLOURS = dict(zip(TITLES, COLOURS_OF_DATA, strict=True))
@@ -46,8 +46,8 @@ def by_others(tuned: dict[str, dict[str, Any]]) -> list[str]:
     missed = np.array([one["expected_acc"] - one["acc"] for one in tuned.values()])
     held = sum(is_inside(one) for one in tuned.values())
     return [
-        f"{len(tuned)} heaps for tuning, foretold by a beginning from the other data sets: the mean difference is "
-        f"{np.abs(missed).mean():.3f}, its root mean square {np.sqrt(np.square(missed).mean()):.3f}, the largest "
+        f"{len(tuned)} tuning heaps, predicted from the other data sets: the mean difference is "
+        f"{np.abs(missed).mean():.3f}, the root mean square {np.sqrt(np.square(missed).mean()):.3f}, the largest "
         f"{np.abs(missed).max():.3f}; {held} of the {len(tuned)} ranges hold. The mean calibration error of a heap is "
         f"{np.mean([one['error'] for one in tuned.values()]):.3f}."
     ]
@@ -60,8 +60,8 @@ def is_inside(case: dict[str, Any]) -> bool:
 
 def by_data(cases: list[dict[str, Any]]) -> list[str]:
     """Return a row for each data set, and one for all."""
-    columns = ["pictures", "heaps", "right", "foretold", "difference", "in the range", "calibration error (by chance)"]
-    columns += ["of all heaps together", "before calibration"]
+    columns = ["pictures", "heaps", "actual ACC", "predicted ACC", "mean difference", "in the range"]
+    columns += ["calibration error (by chance)", "of all heaps pooled", "before calibration"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for data, title in {**TITLES, "": "all"}.items():
         some = [case for case in cases if not data or case["data"] == data]
@@ -116,7 +116,7 @@ def costs(cases: list[dict[str, Any]]) -> list[str]:
 
 def all_cases(cases: dict[str, dict[str, Any]]) -> list[str]:
     """Return a row for each case, those for tuning marked."""
-    lines = ["| heap | right | foretold | rehearsals | chosen |", "|---|---|---|---|---|"]
+    lines = ["| heap | actual ACC | predicted ACC (range) | ACC of each rehearsal | chosen settings |", "|---|---|---|---|---|"]
     for name, case in cases.items():
         between = f"{case['expected_acc']:.3f} ({case['expected_low']:.2f} to {case['expected_high']:.2f})"
         past = ", ".join(f"{acc:.2f}" for acc in case["rehearsed"]) or "none"
@@ -159,8 +159,8 @@ def drawn(cases: list[dict[str, Any]]) -> bytes:
             )
             bins = np.array([one for case in some for one in case["bins"]])
             right.plot(bins[:, 1], bins[:, 2], "o", markersize=2.5, alpha=0.6, color=COLOURS[data])
-        left.set_xlabel("foretold share of pictures sorted right, with its range")
-        left.set_ylabel("what came")
+        left.set_xlabel("predicted ACC, with its range")
+        left.set_ylabel("actual ACC")
         left.legend(loc="upper left", fontsize=7)
         right.set_xlabel("probability of a picture's kind, tenths of each heap")
         right.set_ylabel("share that was right")
