@@ -180,7 +180,7 @@ def measured(run: Run, root: Path, folder: Path) -> dict[str, Any]:
 def scores_table(runs: dict[str, dict[str, Any]]) -> list[str]:
     """Return All, Old and New, with K given and estimated."""
     lines = [
-        "| pictures | number of new kinds | All | Old | New | right by name | AUROC | K | foretold | runs |",
+        "| pictures | number of new kinds | All | Old | New | right by name | AUROC | K | predicted ACC | runs |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for data, (_, _, title) in PHOTOGRAPHS.items():
@@ -195,8 +195,8 @@ def scores_table(runs: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def shares_table(runs: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the share of known pictures that was said, beside the true one."""
-    lines = ["| pictures | draw | in the heap | truly known | said | taken for |", "|---|---|---|---|---|---|"]
+    """Return the estimated share of known pictures beside the actual one."""
+    lines = ["| pictures | draw | in the heap | known | known, estimated | treated as |", "|---|---|---|---|---|---|"]
     for name, one in runs.items():
         if "-share-" in name:
             data, draw = name.partition("-share-")[0].rsplit("-", 1)
@@ -219,7 +219,7 @@ def plot(runs: dict[str, dict[str, Any]]) -> None:
         around = [said - [one["low"] for one in some], np.array([one["high"] for one in some]) - said]
         axes.errorbar([one["known"] for one in some], said, around, fmt="o", capsize=3, label=title.partition(",")[0])
     axes.legend(frameon=False)
-    axes.set(xlabel="share of known pictures in the heap", ylabel="said", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
+    axes.set(xlabel="share of known pictures in the heap", ylabel="estimated", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
     figure.savefig(FIGURE, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
 

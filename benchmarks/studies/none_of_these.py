@@ -114,13 +114,13 @@ def called_none(out: Path, asked: Path) -> tuple[tuple[str, ...], NDArray[np.boo
 def table(runs: dict[str, dict[str, Any]]) -> list[str]:
     """Return the mean over quarters of each draw, and over the draws that are reported."""
     lines = [
-        "| groceries | strangers called none, asked together | members called none | strangers, asked one by one | "
-        "members | of the heap, which has no strangers | runs |",
+        "| called none | strangers, judged together | members, together | strangers, one by one | members, one by one "
+        "| of the heap, which has no strangers | runs |",
         "|---|---|---|---|---|---|---|",
     ]
     draws = sorted({int(name.partition("-")[0]) for name in runs})
     reported = [draw for draw in draws if draw < 100]
-    groups = [(f"draw {draw}{', for tuning' if draw >= 100 else ''}", [draw]) for draw in draws]
+    groups = [(f"groceries, draw {draw}{', for tuning' if draw >= 100 else ''}", [draw]) for draw in draws]
     for title, some in [*groups, ("mean of the reported draws", reported)]:
         mine = [one for name, one in runs.items() if int(name.partition("-")[0]) in some]
         if mine:

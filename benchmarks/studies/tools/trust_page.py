@@ -116,7 +116,8 @@ def costs(cases: list[dict[str, Any]]) -> list[str]:
 
 def all_cases(cases: dict[str, dict[str, Any]]) -> list[str]:
     """Return a row for each case, those for tuning marked."""
-    lines = ["| heap | actual ACC | predicted ACC (range) | ACC of each rehearsal | chosen settings |", "|---|---|---|---|---|"]
+    lines = ["| heap | actual ACC | predicted ACC (range) | ACC of each rehearsal | chosen settings |"]
+    lines.append("|---" * 5 + "|")
     for name, case in cases.items():
         between = f"{case['expected_acc']:.3f} ({case['expected_low']:.2f} to {case['expected_high']:.2f})"
         past = ", ".join(f"{acc:.2f}" for acc in case["rehearsed"]) or "none"
