@@ -36,7 +36,7 @@ def rendered(text: str) -> str:
 def known_numbers(values: dict[str, Any]) -> list[str]:
     """Return how the estimate fares where the number is known."""
     lines = [
-        "| data | new kinds | cases | mean error | interval holds the truth | its mean width |",
+        "| data | new kinds | cases | mean error | interval contains the truth | mean width |",
         "|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -65,8 +65,8 @@ def alphabet(result: dict[str, Any]) -> dict[str, Any]:
 def speed(values: dict[str, Any]) -> list[str]:
     """Return the sweep and the single k-means beside others."""
     lines = [
-        "| sweep of 10,000 x 512, K = 0 to 100 | seconds | scikit-learn's | times faster | largest inertia over "
-        "scikit-learn's | limit, seconds | memory, MB |",
+        "| sweep of 10,000 x 512, K = 0 to 100 | seconds | scikit-learn | times faster | largest inertia relative to "
+        "scikit-learn | lower bound, seconds | memory, MB |",
         "|---" * 7 + "|",
     ]
     for name in ("mixture", "cifar100"):
@@ -78,7 +78,7 @@ def speed(values: dict[str, Any]) -> list[str]:
             f"{part['limit']['seconds']:.1f} | {values['memory'][name]:.0f} |"
         )
     fit = values["fit"]
-    lines += ["", "| one k-means, 20,000 x 512, K = 100 | seconds | inertia over the least |", "|---|---|---|"]
+    lines += ["", "| one k-means, 20,000 x 512, K = 100 | seconds | inertia relative to the least |", "|---|---|---|"]
     for name, seconds in fit["seconds"].items():
         lines.append(f"| {name} | {seconds:.2f} | {fit['mean_inertia_over_the_least'][name]:.4f} |")
     return lines

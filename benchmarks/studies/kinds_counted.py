@@ -203,8 +203,8 @@ def photograph_features(runs: Path, name: str, data: Path | None) -> dict[str, N
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """Return error and coverage of each data set, and over all cases."""
     lines = [
-        "| data | sizes of new kinds | new kinds | cases | mean error | of the truth | interval holds "
-        "the truth | its mean width | cannot tell |",
+        "| data | sizes of new kinds | new kinds | cases | mean error | relative error | interval contains "
+        "the truth | mean width | cannot tell |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for sizes, words in SIZES.items():
