@@ -42,9 +42,9 @@ TITLES = {
 }
 DEFAULT, LITE2, NOTHING = "", "efficientnet-lite2", "resnet18-imagenet-slim"
 TRANSFERS = {
-    "none": "features as they are",
-    "project": "a projection alone",
-    "whiten": "whitening alone",
+    "none": "no transfer",
+    "project": "projection only",
+    "whiten": "whitening only",
     "both": "whitening, then a projection",
     "auto": "chosen on hidden known kinds, the default",
 }
@@ -205,21 +205,21 @@ def cifar10(root: Path, folder: Path) -> Path:
 
 def tables(runs: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    lines = ["| photographs | what | ACC | NMI | runs |", "|---|---|---|---|---|"]
+    lines = ["| photographs | method | ACC | NMI | runs |", "|---|---|---|---|---|"]
     for data, title in TITLES.items():
         rows = (
             ("newkinds, default", DEFAULT, ""),
             ("k-means on the same features", DEFAULT, "kmeans_"),
-            ("HDBSCAN on 32 principal components of them", DEFAULT, "hdbscan_"),
+            ("HDBSCAN on 32 principal components of these", DEFAULT, "hdbscan_"),
             ("newkinds, `--network efficientnet-lite2`", LITE2, ""),
-            ("newkinds, `--network resnet18-imagenet-slim`, from nothing", NOTHING, ""),
+            ("newkinds, `--network resnet18-imagenet-slim`, from scratch", NOTHING, ""),
         )
         for what, network, prefix in rows:
             some = [values for name, values in runs.items() if is_of(name, data, network) and f"{prefix}acc" in values]
             if some:
                 told = " | ".join(spread([values[f"{prefix}{key}"] for values in some]) for key in ("acc", "nmi"))
                 lines.append(f"| {title} | {what} | {told} | {len(some)} |")
-    cost = ["| run | pictures unsorted | CPU seconds | peak memory, MB |", "|---|---|---|---|"]
+    cost = ["| run | unsorted pictures | CPU seconds | peak memory, MB |", "|---|---|---|---|"]
     for name, values in runs.items():
         cost.append(f"| {name} | {values['pictures']:,} | {values['cpu_seconds']:.0f} | {values['peak_mb']:.0f} |")
     return {"scores": lines, "cost": cost, "transfers": transfers(runs)}
