@@ -310,8 +310,8 @@ def lost(folder: Path, week: int) -> tuple[int, int]:
 def table(draws: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Return a row for each week."""
     lines = [
-        "| draw | week | pictures that came | from before | known kinds | right by name | known or new, AUROC "
-        "| names lost | corrections kept | lost | numbers used twice | CPU seconds |",
+        "| draw | week | pictures this week | from earlier | known kinds | right by name | known or new, AUROC "
+        "| names lost | corrections kept | corrections lost | numbers used twice | CPU seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for draw, weeks in draws.items():
