@@ -43,11 +43,11 @@ def main() -> None:
     folder: Path = parser.parse_args().runs
     found = {data: {name: measured(folder / name) for name in runs} for data, runs in RUNS.items()}
     write_result(NAME, {"draws": DRAWS, "shares": list(SHARES), "right": found})
-    lines = ["| pictures that people spoke of | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |"]
+    lines = ["| share of pictures that the person spoke of | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |"]
     lines += ["|---|" + "---|" * len(SHARES)]
     for data, runs in found.items():
         means = np.mean([runs[name] for name in runs], axis=0)
-        for row, when in enumerate(("as they were", "sorted again")):
+        for row, when in enumerate(("before", "sorted again")):
             lines.append(f"| {data}, {when} | " + " | ".join(f"{share:.3f}" for share in means[:, row]) + " |")
     put_table(PAGE, NAME, lines)
 
