@@ -51,7 +51,7 @@ STAGES: dict[str, list[tuple[Any, str]]] = {  # of which the time is kept, by wh
 PAGE, PICTURE = DOCS / "inputs.md", DOCS / "figures" / "growth.svg"
 SHOWN = {  # with the marks of the axis
     "megabytes": ("peak memory above the features, MB", (100, 300, 1_000, 3_000, 10_000)),
-    "cpu_seconds": ("processor time, s", (10, 30, 100, 300, 1_000)),
+    "cpu_seconds": ("CPU time, s", (10, 30, 100, 300, 1_000)),
 }
 LINES = {"now": ("#0072b2", "o"), "before": ("#d55e00", "s")}
 
@@ -164,8 +164,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     """Return the rows of this version as a table, with the memory that the version before took."""
     before = {row["pictures"]: row for row in rows if row["label"] == "before"}
     lines = [
-        "| pictures | memory above the features, MB | before | processor time, s | neighbours | k-means | training | "
-        "page | before, in all |",
+        "| pictures | memory above the features, MB | memory before | CPU time, s | neighbours | k-means | training | "
+        "report | CPU time before |",
         "|---" * 9 + "|",
     ]
     for row in sorted((row for row in rows if row["label"] == "now"), key=lambda row: row["pictures"]):
