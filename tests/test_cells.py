@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import newkinds as nk
 from newkinds.assignment import Assignment
-from newkinds.cells import plain_cell, safe_cell
+from newkinds.cells import by_cell, plain_cell, safe_cell
 from newkinds.evaluation.truth import read_truth
 from newkinds.export.tables import csv_bytes
 from newkinds.images.imageset import image_set
@@ -35,6 +35,18 @@ def test_a_cell_is_text_and_comes_back(name: str) -> None:
 def test_any_text_comes_back(text: str) -> None:
     assert plain_cell(safe_cell(text)) == text
     assert not safe_cell(text).startswith(tuple("=+-@\t\r\n"))
+
+
+def test_names_are_found_by_what_a_table_says() -> None:
+    found = by_cell(["=1.png", " a.png", "b.png", "c.png ", "c.png", "'=2.png"])
+    assert found["=1.png"] == found["'=1.png"] == "=1.png"
+    assert found["a.png"] == found[" a.png"] == " a.png"  # blanks around a cell are lost when it is read
+    assert found["c.png"] == "c.png"  # and one that has none keeps its name
+    assert found["''=2.png"] == "'=2.png"
+
+
+def test_blanks_that_would_make_two_names_one_lead_to_neither() -> None:
+    assert "c.png" not in by_cell([" c.png", "c.png "])
 
 
 def found() -> Assignment:

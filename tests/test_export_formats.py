@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import newkinds as nk
-from newkinds.errors import UsageError
+from newkinds.errors import NewkindsError, UsageError
 from newkinds.export import FORMATS
 from newkinds.images.decode import probe
 from newkinds.progress import Progress
@@ -129,6 +130,28 @@ def test_label_studio_there_and_back(run: Path, tmp_path: Path) -> None:
     (tmp_path / "back.json").write_text(json.dumps(tasks))
     assert nk.journal(run, take=tmp_path / "back.json", progress=QUIET).state.kind_of(changed) == "known:nut"
     nk.journal(run, undo=True, progress=QUIET)
+
+
+def test_an_image_that_is_no_address_is_a_picture_of_no_such_name(run: Path, tmp_path: Path) -> None:
+    choice = {"from_name": "kind", "to_name": "image", "type": "choices", "value": {"choices": ["nut"]}}
+    task = {"data": {"image": "//[a].jpg"}, "annotations": [{"result": [choice]}]}
+    (tmp_path / "odd.json").write_text(json.dumps([task]))
+    with pytest.raises(NewkindsError, match=r"//\[a\].jpg"):
+        nk.journal(run, take=tmp_path / "odd.json", progress=QUIET)
+
+
+def test_places_that_are_not_utf8_are_refused_for_other_programs(run: Path, photos: Path, tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    try:
+        shutil.copytree(photos / "unsorted", odd)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    shutil.copytree(run, tmp_path / "run")
+    with pytest.raises(UsageError, match="not UTF-8") as caught:
+        made(tmp_path / "run", "fiftyone", tmp_path / "out", images=odd)
+    assert "--to csv" in caught.value.hint
+    assert not (tmp_path / "out").exists()
+    assert made(tmp_path / "run", "csv", tmp_path / "kinds.csv", images=odd).is_file()
 
 
 def test_fiftyone(run: Path, photos: Path, tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ def test_everything_that_can_be_said_is_saved_undone_and_done_again(window: Wind
         {"action": {"do": "move", "rows": ["0"], "to": "none"}},
         {"action": {"do": "move", "rows": [True], "to": "none"}},
         {"action": {"do": "move", "rows": [0, 0], "to": "none"}},
+        {"action": {"do": "move", "rows": [0], "pictures": ["bolt/0.png"], "to": "none"}},
         {"action": {"do": "move", "rows": [0], "to": "new:99"}},
         {"action": {"do": "move", "pictures": ["../../etc/passwd"], "to": "none"}},
         {"action": {"do": "merge", "kinds": ["new:0"]}},
@@ -244,6 +245,21 @@ def test_questions_that_make_no_sense_are_answered_with_a_reason(inside: Window,
     answer = inside.get(f"/api/{question}")
     assert answer.status_code in (400, 422), answer.text
     assert answer.json()["error"]
+
+
+@pytest.mark.parametrize("row", ["240", "-1", "x", "1e9", "9" * 5000, "%C2%B2"])
+def test_a_picture_that_is_not_there_is_not_found(inside: Window, row: str) -> None:
+    for size in ("thumb", "picture"):
+        assert inside.get(f"/{size}/{inside.serving.bench.mark}/{row}").status_code == 404
+
+
+def test_a_run_folder_that_goes_away_is_said_to_be_gone(window: Window, run: Path, tmp_path: Path) -> None:
+    run.rename(tmp_path / "elsewhere")
+    answer = window.post("/api/say", {"action": {"do": "accept", "kinds": ["new:0"]}})
+    assert answer.status_code in (400, 500)
+    assert str(run) in answer.json()["error"]
+    (tmp_path / "elsewhere").rename(run)
+    assert window.say(do="accept", kinds=["new:0"])["saved"] == [1]
 
 
 def test_two_windows_see_each_other_and_an_undo_takes_back_what_was_seen(window: Window, run: Path) -> None:

@@ -20,7 +20,7 @@ from newkinds.app import suggestions
 from newkinds.app.pictures import MissingError
 from newkinds.app.workbench import Moment, Workbench
 from newkinds.corrections import CorrectionError
-from newkinds.errors import NewkindsError
+from newkinds.errors import NewkindsError, RunError
 from newkinds.report.page import embed_json
 from newkinds.report.palette import LIGHT, SHAPES, palette_css
 from newkinds.report.text import visible
@@ -43,8 +43,8 @@ def make_app(bench: Workbench) -> Starlette:
     routes = [
         Route("/", _page(bench)),
         Route("/static/{name}", _static),
-        Route("/thumb/{mark}/{row:int}", _picture(bench, whole=False)),
-        Route("/picture/{mark}/{row:int}", _picture(bench, whole=True)),
+        Route("/thumb/{mark}/{row}", _picture(bench, whole=False)),
+        Route("/picture/{mark}/{row}", _picture(bench, whole=True)),
     ]
     reading = (state, kind, names, picture, parts, queue, grow, suggest, map_)
     writing = (say, undo, redo, refuse, again)
@@ -74,6 +74,10 @@ def _tried(answer: Callable[[Workbench, Any], Any], bench: Workbench, given: Any
         return _error(error, 422)
     except NewkindsError as error:
         return _error(error, 400 if error.exit_code == 2 else 500)
+    except OSError as error:  # such as a run folder that was moved away, or a disk that is full
+        where = f" ({error.filename})" if error.filename else ""
+        hint = "Mend that, and reload the page. What was said before is saved."
+        return _error(RunError(f"The run cannot be used: {error.strerror or error}{where}.", hint=hint), 500)
 
 
 def _error(error: NewkindsError, status: int) -> Response:
@@ -324,8 +328,11 @@ def _files() -> dict[str, bytes]:
 
 def _picture(bench: Workbench, *, whole: bool) -> Callable[[Request], Response]:
     def handler(request: Request) -> Response:
-        row, mark = request.path_params["row"], request.path_params["mark"]
-        if mark != bench.mark or row >= len(bench.pictures.names):
+        try:
+            row = _row(bench, request.path_params)
+        except Refusal:
+            row = -1
+        if request.path_params["mark"] != bench.mark or row < 0:
             return PlainTextResponse("There is no such picture.\n", 404)
         try:
             found = bench.pictures.whole(row) if whole else bench.pictures.thumbnail(row)

@@ -320,6 +320,8 @@ def _with_names(said: Any, called: Sequence[str]) -> Any:
     found = {key: _with_names(value, called) for key, value in said.items() if key != "rows"}
     if "rows" in said:
         rows = said["rows"]
+        if "pictures" in said:
+            raise CorrectionError("Pictures are given both as rows and by their names.", hint="Give one of the two.")
         if not isinstance(rows, list) or not all(type(row) is int and 0 <= row < len(called) for row in rows):
             raise CorrectionError("rows should be numbers of pictures.", hint=f"From 0 to {len(called) - 1}.")
         found["pictures"] = [called[row] for row in rows]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from newkinds.assignment import NONE, known_kind, new_kind
-from newkinds.cells import safe_cell
+from newkinds.cells import by_cell
 from newkinds.corrections.actions import FRESH, Batch, Confirm, Move, Name, Single, clean_name
 from newkinds.corrections.names_file import read_names_file
 from newkinds.corrections.state import State
@@ -45,11 +45,11 @@ def read_pairs(path: Path, state: State) -> tuple[list[tuple[str, str]], bool]:
     """
     studio = path.suffix.lower() == ".json"
     rows = _from_label_studio(path, state) if studio else _from_table(path)
-    safe = {safe_cell(name): name for name in state.names}
+    cells = by_cell(state.names)
     pairs = {}
     unknown, twice = [], []
     for name, kind in rows:
-        picture = name if name in state.rows else safe.get(name)
+        picture = cells.get(name)
         if picture is None:
             unknown.append(name)
         elif picture in pairs:
@@ -219,8 +219,11 @@ def _picture(task: Mapping[str, Any], state: State, ends: Mapping[str, str]) -> 
         given = data.get(key)
         if not isinstance(given, str):
             continue
-        parts = urlsplit(given)
-        asked = parse_qs(parts.query).get("d", [""])[0]
+        try:
+            parts = urlsplit(given)
+            asked = parse_qs(parts.query).get("d", [""])[0]
+        except ValueError:  # no address, such as "//[a].jpg"
+            parts, asked = urlsplit(""), given
         for name in (given, asked, unquote(parts.path).lstrip("/")):
             if name in state.rows:
                 return name

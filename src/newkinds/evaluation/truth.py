@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from newkinds.cells import safe_cell
+from newkinds.cells import by_cell
 from newkinds.errors import DataError, UsageError
 from newkinds.files import as_path
 from newkinds.images import ImageSet
@@ -32,7 +32,7 @@ def read_truth(truth: str | Path, images: ImageSet, progress: Progress = QUIET) 
     kinds = tuple(name.split("/", 1)[0] if "/" in name else UNKNOWN for name in images.names)
     if not any(kinds):  # a list may have absolute paths, whose first folder is the root
         raise UsageError(
-            f"{images.source} has no folders that could tell the true kinds.",
+            f"{images.source} has no folders that could give the true kinds.",
             hint="Give a CSV file with the columns path and kind to --truth, or leave it out.",
         )
     return kinds
@@ -51,25 +51,25 @@ def _from_table(path: Path, images: ImageSet, progress: Progress) -> tuple[str, 
             f"The truth {str(path)!r} cannot be read: {why}.", hint="Give 'folders' or a CSV file to --truth."
         )
     kinds = _said_once(path, read_table(path, labelled=True))
-    # A path as it stands in kinds.csv may begin with an apostrophe that is not its own.
-    truth = tuple(kinds.get(name, kinds.get(safe_cell(name), UNKNOWN)) for name in images.names)
-    pictures = {*images.names, *map(safe_cell, images.names)}
-    others = [name for name in kinds if name not in pictures]
+    cells = by_cell(images.names)
+    told = {cells[path]: kind for path, kind in kinds.items() if path in cells}
+    truth = tuple(kinds.get(name, told.get(name, UNKNOWN)) for name in images.names)
+    others = [path for path in kinds if path not in cells]
     if len(others) == len(kinds):
         raise DataError(
             f"None of the {len(kinds)} paths in {path} is one of the {len(images)} pictures, such as "
             f"{images.names[0]!r}.",
-            hint="Write paths as they stand in kinds.csv.",
+            hint="Write paths as they are in kinds.csv.",
         )
     if not any(truth):
         raise DataError(
             f"{path} gives no kind for any of the {len(images)} pictures.",
-            hint="Write a kind beside the paths of those whose truth is known.",
+            hint="Write a kind next to each path whose truth is known.",
         )
     if others:
         progress.warn(
-            f"Paths in {path} that name none of the {len(images)} pictures are left out: {len(others)} of "
-            f"{len(kinds)}, such as {others[0]!r}."
+            f"Ignored {len(others)} of {len(kinds)} paths in {path}, because they name none of the "
+            f"{len(images)} pictures: {others[0]!r}, for example."
         )
     return truth
 
@@ -81,7 +81,7 @@ def _said_once(path: Path, rows: Sequence[Row]) -> dict[str, str]:
         kind = UNKNOWN if row.label is None else str(row.label)
         if kinds.setdefault(row.path, kind) != kind:
             raise DataError(
-                f"{path} says of {row.path!r} both {kinds[row.path]!r} and, in row {row.number}, {kind!r}.",
-                hint="Leave one of the two out.",
+                f"{path} gives two kinds for {row.path!r}: {kinds[row.path]!r} and, in row {row.number}, {kind!r}.",
+                hint="Remove one of the two.",
             )
     return kinds

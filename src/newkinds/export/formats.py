@@ -21,6 +21,7 @@ from newkinds.assignment import NONE, Assignment, sort_of
 from newkinds.errors import UsageError
 from newkinds.export.pictures import Files
 from newkinds.export.tables import exact, rows_of
+from newkinds.report.text import visible
 from newkinds.version import __version__
 
 CHOICE, IMAGE = "kind", "image"  # what the choice and the picture are called in Label Studio's configuration
@@ -100,19 +101,20 @@ def fiftyone(what: Sorted, files: Files) -> dict[str, bytes]:
     """Return the labels of a FiftyOneImageClassificationDataset, and where its pictures are: none is copied."""
     labels, places = {}, {}
     digits = len(str(len(what.found)))
-    rows = zip(what.found.names, files.paths, what.names, what.found.probability.tolist(), strict=True)
+    absolute = _readable([os.path.abspath(file) for file in files.paths])
+    rows = zip(what.found.names, absolute, what.names, what.found.probability.tolist(), strict=True)
     for number, (name, file, kind, p) in enumerate(rows):
         key = f"{number:0{digits}d}"
         column = what.found.columns[what.found.labels[number]]
         more = {"path": name, "kind": column, "confirmed": bool(what.confirmed[number])}
         labels[key] = {"label": kind, "confidence": exact(p), "attributes": more}
-        places[key] = os.path.abspath(file)
+        places[key] = file
     return {"labels.json": _json({"classes": list(what.called), "labels": labels}), "data.json": _json(places)}
 
 
 def imagefolder(what: Sorted, places: Sequence[str]) -> dict[str, bytes]:
     """Return the metadata of a folder that Hugging Face's `imagefolder` reads. places: of the pictures in it."""
-    lines = []
+    lines, places = [], _readable(places)
     for item, row in rows_of(what.found, what.called):
         values = {"file_name": places[item], "label": row["name"], "kind": row["kind"], "path": row["path"]}
         values |= {"probability": exact(row["probability"]), "confirmed": bool(what.confirmed[item])}
@@ -143,7 +145,27 @@ def parquet(what: Sorted) -> bytes:
 
 def _relative(files: Files) -> list[str]:
     """Return the paths of the pictures below the folder that they are in, with forward slashes."""
-    return [os.path.relpath(file, files.root).replace(os.sep, "/") for file in files.paths]
+    return _readable([os.path.relpath(file, files.root).replace(os.sep, "/") for file in files.paths])
+
+
+def _readable(places: Sequence[str]) -> list[str]:
+    """Return the paths if all of them can be written as UTF-8, which other programs read; raise an error otherwise."""
+    for place in places:
+        if not _is_utf8(place):
+            raise UsageError(
+                f"{visible(place)} cannot be written into a file for another program: its name is not UTF-8.",
+                hint="Rename it, and run newkinds discover again with another --out; or use --to csv or --to folders.",
+            )
+    return list(places)
+
+
+def _is_utf8(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8: names of files that are not have surrogates in them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json(value: Any) -> bytes:

@@ -175,8 +175,9 @@ class Journal:
             self._read(descriptor, mend=True)
             if base is not None and base != self.last:
                 more = self.last - base
+                told = f"{more} more {'line' if more == 1 else 'lines'} by now" if more > 0 else f"no line {base}"
                 raise StaleError(
-                    f"The journal has {more} more {'line' if more == 1 else 'lines'} by now.",
+                    f"The journal has {told}.",
                     hint="Look at what was said, and say it again.",
                     last=self.last,
                 )
@@ -226,10 +227,10 @@ class Journal:
         """Open the file and hold its lock."""
         try:
             descriptor = open_plain(self.path, flags)
-        except FileNotFoundError:
-            raise
         except OSError as error:
-            hint = "Look at its permissions."
+            if isinstance(error, FileNotFoundError) and not flags & os.O_CREAT:
+                raise  # nothing was said yet
+            hint = "Look whether the run folder is there, and at its permissions."
             raise RunError(f"{self.path} cannot be opened: {error.strerror or error}.", hint=hint) from error
         try:
             fcntl.flock(descriptor, how)
