@@ -119,7 +119,7 @@ def test_scores_of_a_part_are_said_to_be(made: nk.Comparison, sets: tuple[Path, 
     assert made.remark == ""
     assert [(row["n"], row["of"]) for row in made.methods] == [(48, 48)] * 3
     found = scored_on(made, sets, tmp_path, slice(40))
-    assert found.remark.startswith("Scored on 40 of 48 pictures: the others have no truth.")
+    assert found.remark.startswith("Scored on 40 of 48 pictures; the other pictures have no known truth.")
     assert [(row["n"], row["of"]) for row in found.methods] == [(40, 48)] * 2
     assert found.methods[0]["acc"] > 0.9
     assert json.loads((found.path / "table.json").read_text())["remark"] == found.remark
@@ -142,7 +142,7 @@ def test_too_few_have_no_scores_in_the_table(
 ) -> None:
     found = scored_on(made, sets, tmp_path, slice(15, 17), seeds=1)
     assert {row[key] for row in found.methods for key in ("acc", "nmi_geometric", "ari")} == {None}
-    assert found.remark == "2 of 48 pictures have a truth, too few for scores: at least 30 are needed."
+    assert found.remark == "2 of 48 pictures have a known truth, too few for scores: these need at least 30."
     show_comparison(found)
     printed = capsys.readouterr().out
     assert found.remark in " ".join(printed.split())
@@ -165,7 +165,9 @@ def test_what_two_methods_learn_alike_is_learnt_once(sets: tuple[Path, Path], tm
     assert found.learnt == costs
     assert json.loads((found.path / "table.json").read_text())["learnt"] == costs
     told = " ".join(found.page.read_text().split())
-    told = told.partition("Learnt from the known kinds once, for all, and not in the seconds below: ")[2]
+    told = told.partition("Learnt once from the known kinds, for all methods, and not included in the seconds below: ")[
+        2
+    ]
     assert re.match(r"the network f in [^,]+ s, similarity in [^,]+ s, centroids in [^,]+ s\.", told), told[:100]
     logs = {path.parent.name: stages(path) for path in found.path.glob("*/log.jsonl")}
     assert logs["similarity"] == ["similarity"] * 3

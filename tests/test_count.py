@@ -66,7 +66,7 @@ def test_a_large_heap_is_counted_by_a_sample_and_the_user_is_told(monkeypatch: p
     monkeypatch.setattr(sys.modules["newkinds.count.estimate"], "MOST", 80)
     found = count_kinds(*data, settings)
     assert found.k == 4
-    assert found.remarks[-1] == "The number is estimated from 80 of the 160 unsorted pictures, drawn at random."
+    assert found.remarks[-1] == "The number was estimated from 80 of the 160 unsorted pictures, drawn at random."
 
 
 def test_averaging_over_neighbours_makes_kinds_tighter() -> None:
@@ -221,7 +221,7 @@ def test_the_number_in_words() -> None:
     said = in_words(values)
     assert said.startswith("New kinds: 2; 0 to 4 with other known kinds as the probes. How often such a range")
     assert "New kinds: 2; 2 with other" in in_words({**values, "low": 2, "high": 2})
-    assert in_words({**values, "confidence": None}) == "New kinds: 2 (by the accuracy on the known ones)."
+    assert in_words({**values, "confidence": None}) == "New kinds: 2 (the number that sorts the known kinds best)."
 
 
 # Splits

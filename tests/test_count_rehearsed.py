@@ -80,7 +80,10 @@ def test_features_without_kinds_cannot_tell() -> None:
     assert math.isnan(found.confidence)
     values = json.loads(json.dumps(found.to_dict()))
     assert values["confidence"] is None
-    assert in_words(values).startswith(f"New kinds: cannot tell, as {found.cannot_tell}. The best guess is {found.k}")
+    assert in_words(values).startswith(
+        f"New kinds: their number cannot be estimated reliably, because {found.cannot_tell}. The best "
+        f"guess is {found.k}"
+    )
 
 
 def nothing(rng: np.random.Generator, number: int) -> list[Points]:
@@ -203,13 +206,13 @@ def test_how_many_hidden_kinds_are_enough(hidden: int, draws: int, enough: bool)
     some = rehearsals(5, hidden=hidden, draws=draws)
     assert can_rehearse(some) == enough
     if not enough:
-        with pytest.raises(DataError, match=f"there are {draws} draws, the smallest of {hidden}"):
+        with pytest.raises(DataError, match=f"there are {draws} draws, and the smallest has {hidden}"):
             count_rehearsed(some, CountSettings())
 
 
 def test_the_number_in_words() -> None:
     values = {**count_rehearsed(rehearsals(8), CountSettings()).to_dict(), "low": 7, "high": 9, "error": 0.1}
     assert in_words(values) == (
-        "New kinds: 8; probably 7 to 9: such a range holds the true number in 80% of cases (hidden known kinds were "
-        "counted within 11%)."
+        "New kinds: 8, probably 7 to 9. Such a range holds the true number in 80% of cases; hidden known "
+        "kinds were counted to within 11%."
     )

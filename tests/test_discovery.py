@@ -52,12 +52,14 @@ def test_what_rehearsals_chose_and_warned_of(capsys: pytest.CaptureFixture[str])
     text = said(capsys, found(trust=trust, rehearsal=rehearsal))
     assert "Do not trust these kinds. Rehearsals say that this would not work." in text
     assert "It is far from the known kinds." in text
-    assert "Sorted with other settings (k-means), clearly better in rehearsals" in text
+    assert "Sorted with other settings (k-means), which did clearly better in rehearsals" in text
 
 
 def test_without_rehearsals_it_cannot_tell(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, found())
-    assert "How many of them are right: cannot tell, no rehearsals were made. --rehearsals 5 makes them." in text
+    assert (
+        "How many of them are right cannot be told, because no rehearsals were made. --rehearsals 5 makes them."
+    ) in text
     assert "%" not in text
 
 
@@ -65,9 +67,9 @@ def test_the_number_of_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     count = {"k": 3, "low": 2, "high": 5}
     assert "estimated" not in said(capsys, found(count=count))
     text = said(capsys, found(count=count | {"coverage": 0.8, "cannot_tell": ""}))
-    assert "Their number was estimated: 2 to 5 kinds, which holds the true number in 8 of 10 cases like this." in text
+    assert "Their number was estimated: 2 to 5. Such a range holds the true number in 8 of 10 cases like this." in text
     text = said(capsys, found(count=count | {"coverage": 0.8, "cannot_tell": "both curves are flat"}))
-    assert "How many kinds there are cannot be told: both curves are flat." in text
+    assert "The number of kinds cannot be estimated reliably: both curves are flat." in text
     assert "2 to 5" not in text
 
 

@@ -309,7 +309,7 @@ def test_pictures_that_have_moved_or_are_gone(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "week-1" / UNSORTED[1] / "07.png").unlink()
     said = Said()
     found = grow(run, tmp_path / "week-2", tmp_path / "run-2", kinds=2, progress=said, **there)
-    assert any("1 of the 24 unsorted pictures" in line and "gone and left out" in line for line in said.lines)
+    assert any("1 of the 24 unsorted pictures" in line and "missing and are left out" in line for line in said.lines)
     assert len(found.names) == 24 - 5 - 1 + 12
     os.rename(tmp_path / "elsewhere", tmp_path / "further")  # now those of the grown run have moved
     with pytest.raises(nk.NewkindsError):
@@ -355,7 +355,7 @@ def test_nothing_accepted_is_said_and_works(tmp_path: Path) -> None:
     heap = write_week(tmp_path, 2, {8: 8, 9: 8})
     said = Said()
     found = grow(run, heap, tmp_path / "run-2", progress=said)
-    assert any("No kind of" in line and "newkinds open" in line for line in said.lines)
+    assert any("No new kind in" in line and "newkinds open" in line for line in said.lines)
     assert len(found.names) == len(nk.load(run).names) + 16
     kept = set(nk.load(run).columns) & {kind for kind in found.columns if sort_of(kind) == "new"}
     assert len(kept) >= 3  # matched by their pictures
@@ -372,7 +372,7 @@ def test_an_accepted_kind_of_one_picture_stays_open_until_it_has_two(weeks: Path
     say(weeks / "run-1", {"do": "name", "kind": "new:4", "name": "rare"}, {"do": "accept", "kinds": ["new:4"]})
     said = Said()
     found = grow(weeks / "run-1", weeks / "week-2.npz", weeks / "run-2", progress=said)
-    assert any("too small to be known: new:4" in line for line in said.lines)
+    assert any("too small to become known kinds (fewer than 5 pictures): new:4" in line for line in said.lines)
     assert found.called["new:4"] == "rare"
     assert len(of_kind(weeks / "run-2", "new:4")) == 1
 
@@ -402,7 +402,7 @@ def test_the_command(weeks: Path) -> None:
     assert done.exit_code == 0
     assert "Week 2: 92 pictures came" in done.stdout
     assert "Known since last time: washer" in done.stdout
-    assert "newkinds grow goes on from here" in done.stdout
+    assert "newkinds grow continues" in done.stdout
 
 
 def chain(folder: Path, last: int) -> None:

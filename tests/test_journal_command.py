@@ -206,11 +206,11 @@ def test_the_command_lists_undoes_and_does_again(run: Path) -> None:
     said = command(str(run))
     assert "new:0 called '[red]hinge'" in said
     assert "new:2 merged into new:1" in said
-    assert "2 actions hold: 0 of 48 pictures confirmed, 1 kinds named" in said
+    assert "2 actions in force: 0 of 48 pictures confirmed, 1 kinds named" in said
     said = command(str(run), "--undo", "--times", "2")
     assert said.count("(undone)") == 2
     assert "0 actions hold" in said
-    assert "2 can be done again with --redo" in said
+    assert "--redo restores up to 2" in said
     said = command(str(run), "--redo")
     assert said.count("(undone)") == 1
     lines = [json.loads(line) for line in command(str(run), "--json").splitlines()]
@@ -435,7 +435,9 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     before = nk.load(run)
     heard = io.StringIO()
     again(photos, run, progress=nk.Progress("plain", heard))
-    assert "People have spoken of 9 pictures since they were sorted: --again" in " ".join(heard.getvalue().split())
+    assert ("People have said something about 9 pictures since the pictures were sorted; --again") in " ".join(
+        heard.getvalue().split()
+    )
     found = again(photos, run, again=True)
     kinds = dict(zip(found.names, found.kinds.tolist(), strict=True))
     assert {kinds[name] for name in hinges[:8]} == {"new:3"}
@@ -454,7 +456,7 @@ def test_sorting_again_keeps_what_was_said_numbers_and_names(run: Path, photos: 
     assert kept == found.scores.acc
     assert before.scores is not None
     assert kept != before.scores.acc
-    with pytest.raises(UsageError, match="since it was sorted again by what they said"):
+    with pytest.raises(UsageError, match="since its pictures were last sorted again"):
         nk.evaluate(run, "journal", progress=QUIET)  # the machine has learnt the answers
     assert "pictures sorted again by what was said up to line 4" in command(str(run))
     assert RunFolder.open(run).is_whole
@@ -543,7 +545,7 @@ def test_the_page_and_what_to_expect_follow(run: Path) -> None:
     assert found.trust.acc - found.trust.low == pytest.approx(0.1 * (1 - confirmed))
     assert f"{len(inside) + 1} pictures are confirmed by a person." in found.trust.remarks
     page = nk.report(run, progress=QUIET).read_text(encoding="utf-8")
-    assert "As people corrected it: 4 actions" in page
+    assert "With people's corrections: 4 actions" in page
     assert "<strong>2 new kinds</strong>" in page
     assert "&lt;i&gt;washer&lt;/i&gt;" in page
     assert "<i>washer" not in page

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from newkinds.files import abandon
 
-STOPPED = "Stopped; what is done is kept. To continue, type the same line again:"
+STOPPED = "Stopped. What was done so far is kept. To continue, run the same command again:"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

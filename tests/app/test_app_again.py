@@ -62,7 +62,7 @@ def test_it_is_the_same_as_by_the_command(made: Path, folder: Path, window: Wind
     window.serving.bench.again.wait(60)
     after = window.asked("/api/state")
     assert after["again"]["error"] == ""
-    assert "Sorted again by what was said" in after["again"]["words"]
+    assert "Sorted again, using what people said" in after["again"]["words"]
     assert after["version"] == before["version"] + 1  # the journal notes it, and nothing else
     assert window.asked("/api/state", since=after["version"])["again"]["running"] is False
     assert next(one for one in after["kinds"] if one["kind"] == "new:1")["called"] == "gasket"

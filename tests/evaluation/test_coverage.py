@@ -42,20 +42,19 @@ def test_what_is_enough(pictures: int, of: int, kinds: int, needed: int, enough:
         (Coverage(360, 360, 12), ""),
         (
             Coverage(212, 360, 12),
-            "Scored on 212 of 360 pictures: the others have no truth. "
-            "The scores hold for all only if these 212 were picked at random.",
+            "Scored on 212 of 360 pictures; the other pictures have no known truth. The scores apply to "
+            "all pictures only if these 212 were picked at random.",
         ),
-        (Coverage(2, 360, 2), "2 of 360 pictures have a truth, too few for scores: at least 30 are needed."),
-        (Coverage(1, 4000, 1), "1 of 4,000 pictures has a truth, too few for scores: at least 30 are needed."),
+        (Coverage(2, 360, 2), "2 of 360 pictures have a known truth, too few for scores: these need at least 30."),
+        (Coverage(1, 4000, 1), "1 of 4,000 pictures has a known truth, too few for scores: these need at least 30."),
         (
             Coverage(40, 360, 12),
-            "40 of 360 pictures have a truth, too few for scores: at least 60 are needed, 5 for each of the 12 kinds "
-            "named.",
+            "40 of 360 pictures have a known truth, too few for scores: these need at least 60, 5 for "
+            "each of the 12 kinds named.",
         ),
         (
             Coverage(50, 360, 1),
-            "50 of 360 pictures have a truth, all of one kind: there are no scores without pictures of at least 2 "
-            "kinds.",
+            "50 of 360 pictures have a known truth, all of one kind: scores need pictures of at least 2 kinds.",
         ),
     ],
 )
@@ -64,7 +63,11 @@ def test_words(covered: Coverage, words: str) -> None:
 
 
 def test_words_for_one_that_is_left_out() -> None:
-    assert Coverage(359, 360, 12).in_words().startswith("Scored on 359 of 360 pictures: the other has no truth.")
+    assert (
+        Coverage(359, 360, 12)
+        .in_words()
+        .startswith("Scored on 359 of 360 pictures; the other picture has no known truth.")
+    )
 
 
 @pytest.mark.parametrize("kinds", [5, 10, 20, 50])

@@ -24,7 +24,7 @@ def test_words_with_both_figures() -> None:
     found = measured(0.87, 240, EVEN, HELD_OUT)
     assert found.chance == pytest.approx(0.02)
     assert found.in_words() == (
-        "The network names 87% of 240 held-out pictures of known kinds rightly; guessing would be right for 2.0%."
+        "The network names 87% of 240 held-out pictures of known kinds correctly; guessing would get 2.0% right."
     )
     assert found.warning() is None
     few = measured(0.93, 2400, EVEN, FEW_SHOT, at_a_time=20)
@@ -65,8 +65,8 @@ def test_too_few_pictures_give_no_figure() -> None:
     assert found.accuracy is None
     assert not found.near_chance
     assert found.in_words() == (
-        "How well the known kinds are told apart could not be measured: 4 pictures of known kinds could be tried, and "
-        "at least 8 are needed."
+        "How well the known kinds can be told apart could not be measured: 4 pictures of known kinds "
+        "could be tried, and at least 8 are needed."
     )
     lopsided = np.repeat([0, 1], [90, 10])  # always naming the first is right for nine of ten
     assert measured(1.0, 30, lopsided, HELD_OUT).accuracy is None
@@ -78,7 +78,7 @@ def test_a_warning_names_the_remedies() -> None:
     found = measured(0.03, 500, EVEN, HELD_OUT, remedies=("more kinds", "more pictures"))
     warning = found.warning()
     assert warning is not None
-    assert "hardly told apart" in warning
+    assert "hardly be told apart" in warning
     assert "names 3.0% of 500" in warning
     assert warning.endswith("What may help: more kinds; more pictures.")
 

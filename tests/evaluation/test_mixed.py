@@ -158,7 +158,7 @@ def test_the_terminal_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "All Old (3) New (3) right by name known or new, AUROC" in said
     assert "discovered 0.833 0.667 1.000 0.833" in said
-    assert "2 called none of these, 1 of them rightly" in said
+    assert "2 called none of these, 1 of them correctly" in said
 
 
 def test_the_terminal_counts_known_kinds_and_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -51,5 +51,5 @@ def test_few_pictures_tell_nothing() -> None:
 
 def test_in_words() -> None:
     assert in_words(()) == ""
-    assert in_words([("a", "b")]).startswith("Known kinds look the same: 'a' and 'b'. ")
-    assert "; 'e' and 'f', and 2 further pairs. " in in_words([("a", "b"), ("c", "d"), ("e", "f"), *[("g", "h")] * 2])
+    assert in_words([("a", "b")]).startswith("Some known kinds look the same: 'a' and 'b'. ")
+    assert "; 'e' and 'f', and 2 more pairs. " in in_words([("a", "b"), ("c", "d"), ("e", "f"), *[("g", "h")] * 2])

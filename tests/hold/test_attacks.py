@@ -259,7 +259,7 @@ def said(line: str, **environ: str) -> subprocess.CompletedProcess[str]:
     ("line", "code", "words"),
     [
         ("$N cache | true; exit ${PIPESTATUS[0]}", None, ""),
-        ("$N cache > /dev/full", 1, "tandard output cannot be written: No space left on device"),
+        ("$N cache > /dev/full", 1, "annot write to standard output: No space left on device"),
         ("$N cache >&-", 0, ""),
         ("$N cache --nosuch >&- 2>&-", 2, ""),
         ("$N cache --nosuch 2> /dev/full", None, ""),

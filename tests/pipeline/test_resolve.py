@@ -218,7 +218,7 @@ def test_the_side_before_the_network() -> None:
         resolve(known(channels=9, embeddings=True), {"network_size": 48})
     weights = build_network("vgg6-5-1-slim", 3, 32, seed=0, network_size=16)
     assert resolved(Settings(), known(), weights, MPS).network_size == 16
-    with pytest.raises(UsageError, match="brings pictures to 16 pixels, not to 48"):
+    with pytest.raises(UsageError, match="scales pictures to 16 pixels, not to 48"):
         resolved(Settings(network_size=48), known(), weights, MPS)
 
 

@@ -57,7 +57,7 @@ def test_a_part_is_scored_by_itself(
     assert kept["truth"][40:] == [""] * 8
     show_scores(scores, baseline)
     printed = capsys.readouterr().out
-    assert "Scored on 40 of 48 pictures: the others have no truth." in " ".join(printed.split())
+    assert "Scored on 40 of 48 pictures; the other pictures have no known truth." in " ".join(printed.split())
     assert "3 or more" in printed
     assert "(40 of 48 pictures with a truth)" in repr(nk.load(found.path))
 
@@ -70,7 +70,7 @@ def test_too_few_have_no_score_anywhere(
     kept = json.loads((found.path / "scores.json").read_text())
     assert {kept[which][name] for which in ("discovered", "kmeans") for name in SCORES} == {None}
     show_scores(scores, baseline)
-    told = "2 of 48 pictures have a truth, too few for scores: at least 30 are needed."
+    told = "2 of 48 pictures have a known truth, too few for scores: these need at least 30."
     assert " ".join(capsys.readouterr().out.split()) == told
     assert "no ACC (2 of 48 pictures with a truth)" in repr(nk.load(found.path))
     page = nk.report(found.path).read_text()

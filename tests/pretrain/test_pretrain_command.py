@@ -99,7 +99,7 @@ def test_it_says_what_it_does_and_where_the_weights_are(made: tuple[Path, Any]) 
         "prototypical loss: asked for; 4 known kinds of typically 16 pictures would suit the cross-entro" in done.stderr
     )
     assert "Shown a few pictures of each of 4 known kinds, the network names" in done.stderr
-    assert "of 8 held-out pictures rightly; guessing would be right for 25%" in done.stderr
+    assert "of 8 held-out pictures correctly; guessing would get 25% right" in done.stderr
 
 
 def test_the_file_says_how_it_was_made(made: tuple[Path, Any]) -> None:

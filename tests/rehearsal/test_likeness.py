@@ -26,6 +26,6 @@ def test_a_sample_is_enough_and_the_seed_decides(monkeypatch: pytest.MonkeyPatch
 def test_a_heap_far_from_the_known_kinds_is_called_so() -> None:
     assert far_in_words(0.45, [0.44, 0.47, 0.43]) == ""
     assert far_in_words(0.60, [0.44, 0.47, 0.43]) == ""  # nearer than usual is no reason to warn
-    assert "0.23 on average, and 0.43 to 0.47" in far_in_words(0.23, [0.44, 0.47, 0.43])
+    assert "0.23 on average, against 0.43 to 0.47" in far_in_words(0.23, [0.44, 0.47, 0.43])
     assert far_in_words(0.41, [0.44, 0.44, 0.44]) == ""  # rehearsals that happen to agree
     assert far_in_words(0.1, [0.44]) == ""  # one alone does not tell what is usual

@@ -45,12 +45,12 @@ def test_a_truth_about_a_part(open_page: Any, pages: Callable[..., Path], pictur
     assert screen.run("return document.getElementById('scored-on').checkVisibility()")
     labels = screen.run("return [...document.querySelectorAll('.stats dt')].map((label) => label.textContent)")
     assert [label for label in labels if "A" in label] == (["ACC on 40", "ARI on 40"] if scores else [])
-    assert ("Right by the truth on 40" in labels) is (scores is not None)
+    assert ("Actually right on 40" in labels) is (scores is not None)
     links = "return [...document.querySelectorAll('nav a')].map((link) => link.hash)"
     assert ("#wrong" in screen.run(links)) is (scores is not None)
     screen.map_into_view()
     screen.hover(59)
-    assert screen.text("tip-truth") == "in truth: not said"
+    assert screen.text("tip-truth") == "true kind: unknown"
     screen.save(screenshots / f"truth-of-{pictures}.png", whole=True)
     assert screen.complaints() == []
 
@@ -65,7 +65,7 @@ def test_hover_shows_the_picture(open_page: Any, pages: Callable[..., Path], fla
         assert screen.run(SHOWN)
         assert screen.text("tip-name") == f"unsorted/{point:05d}.png"
         assert screen.text("tip-kind").startswith(f"Kind {point % 4}, ")
-        assert screen.text("tip-truth") == f"in truth: class {point % 4}"
+        assert screen.text("tip-truth") == f"true kind: class {point % 4}"
         sheet, x, y = screen.run("return newkinds.data.points.sprite[arguments[0]]", point)
         scale = 2 * (64 // side)
         style = "return getComputedStyle(document.getElementById('tip-picture'))"

@@ -215,14 +215,14 @@ def test_names_are_saved_and_loaded(full: Any, pages: Any, open_page: Any, tmp_p
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("no json", "no JSON"),
-        ("[]", "not a file of names"),
-        ('{"newkinds": "kinds", "names": {}}', "not a file of names"),
+        ("no json", "not JSON"),
+        ("[]", "not a names file"),
+        ('{"newkinds": "kinds", "names": {}}', "not a names file"),
         ('{"newkinds": "names", "names": {"4": "a"}}', "does not have: 4. The kinds here are 0, 1, 2, 3."),
         ('{"newkinds": "names", "names": {"01": "a", "-1": "b"}}', "does not have: 01, -1."),
         ('{"newkinds": "names", "names": {"__proto__": "a"}}', "does not have: __proto__."),
         ('{"newkinds": "names", "names": {"<img src=x onerror=alert(1)>": "a"}}', "have: <img src=x"),
-        ('{"newkinds": "names", "names": {"1": ["a"]}}', "kind 1 in the file is no text"),
+        ('{"newkinds": "names", "names": {"1": ["a"]}}', "kind 1 in the file is not text"),
     ],
 )
 def test_other_files_are_refused_and_change_nothing(full: Any, text: str, says: str) -> None:

@@ -19,7 +19,7 @@ def test_the_page_stays_small_and_says_what_is_left_out(large: Path) -> None:
     assert large.stat().st_size <= MOST_BYTES
     text = " ".join(large.read_text(encoding="utf-8").split())
     assert "The map shows 20,000 of 100,000 pictures; 80,000 are left out where many lie together." in text
-    assert "t-SNE was made of 5,000 of them" in text
+    assert "t-SNE was computed for 5,000 of them" in text
     assert "points have no thumbnail" in text
 
 

@@ -37,7 +37,7 @@ def test_groups_and_words() -> None:
         ("Known kinds in the heap", [2, 4]),
         ("None of these", [5]),
     ]
-    assert shown.groups[1].about == "No picture is of: <nut>."
+    assert shown.groups[1].about == "No pictures of: <nut>."
     assert shown.heap == (
         "About 14 of 30 pictures are of known kinds (9 to 18). Here: 12 in 2 known kinds, 15 in 2 new kinds, "
         "3 in none of these."
@@ -45,8 +45,8 @@ def test_groups_and_words() -> None:
     assert shown.touched == {0: [("bolt", 3)], 1: [("bolt", 2)]}  # rows 0, 3, 6 and 9, 12
     page = make_page(data).decode()
     assert '<h3 id="known-kinds">Known kinds in the heap</h3>' in page
-    assert "No picture is of: &lt;nut&gt;." in page
-    assert re.search(r"Doubtful ones may be</span>\s*<span class=\"truth\"><bdi>bolt</bdi> ×3</span>", page)
+    assert "No pictures of: &lt;nut&gt;." in page
+    assert re.search(r"Doubtful pictures may be</span>\s*<span class=\"truth\"><bdi>bolt</bdi> ×3</span>", page)
     assert 'id="kind-5"' in page
     assert 'id="kind-3"' not in page  # a known kind without a picture
     assert page.count("data-name-of") >= 2

@@ -66,7 +66,7 @@ def test_page_says_what_was_found(make_data: Any, tmp_path: Path) -> None:
         "0.871",
         "best at 4 new clusters",
         "mean of both: 4",
-        "Their answers spread from 3 to 6; that is not a measured range",
+        "Their answers range from 3 to 6. How often such a range holds the true number was not measured.",
         "The curves are <made up>.",
     ):
         assert words in text
@@ -225,21 +225,21 @@ def said(data: Any, out: Path) -> str:
 def test_headline_says_how_many_and_how_sure(make_data: Any, tmp_path: Path) -> None:
     data = make_data(60, 4)
     _, reader, _ = write(data, tmp_path)
-    assert reader.inside["dt"][:2] == ["Probably right", "Right by the truth"]
+    assert reader.inside["dt"][:2] == ["Probably right", "Actually right"]
     assert reader.inside["small"][0].strip() == "75% to 87%"
     text = " ".join(reader.text.split())
-    assert "of whose pictures about 72% are of one kind" in text
-    assert "as sure as rehearsals make it" not in text  # its range is not measured
+    assert "about 72% of its pictures are of one kind" in text
+    assert "judging by rehearsals" not in text  # its range is not measured
     data.count["coverage"] = 0.8
     text = said(data, tmp_path)
-    assert "between 3 and 6, as sure as rehearsals make it" in text
-    assert "between 3 and 6; that holds the true number in 8 of 10 cases like this." in text
-    assert "not a measured range" not in text
+    assert "probably between 3 and 6, judging by rehearsals" in text
+    assert "between 3 and 6; such a range holds the true number in 8 of 10 cases like this." in text
+    assert "was not measured" not in text
     data.count["cannot_tell"] = "the curves are flat <here>"
     page, reader, _ = write(data, tmp_path)
     assert "the curves are flat <here>." in reader.text
     assert 'class="alarm" role="note" id="cannot-tell"' in page
-    assert "as sure as rehearsals make it" not in page
+    assert "judging by rehearsals" not in page
     given = said(make_data(60, 4, count=None), tmp_path)
     assert "between" not in given
 
@@ -257,7 +257,7 @@ def test_without_rehearsals_pictures_are_ordered_and_nothing_is_said_in_percent(
     data = make_data(60, 4, with_truth=False, rehearsals=0, with_snapshots=True)
     page, reader, payload = write(data, tmp_path)
     text = " ".join(reader.text.split())
-    assert "cannot tell: no rehearsals were made" in text
+    assert "cannot be told, because no rehearsals were made" in text
     assert "--rehearsals 5" in text
     assert '<span class="p"' not in page
     assert "of one kind" not in text
@@ -274,7 +274,7 @@ def test_without_rehearsals_pictures_are_ordered_and_nothing_is_said_in_percent(
     page, reader, payload = write(make_data(60, 4, probabilities=same, rehearsals=0), tmp_path)
     assert payload["certainty"] is None
     assert "the method's order" not in reader.text
-    assert "as sure of each picture as of any other" in " ".join(reader.text.split())
+    assert "equally sure of every picture" in " ".join(reader.text.split())
 
 
 def test_calibrated_percentages_say_what_they_mean(make_data: Any, tmp_path: Path) -> None:
@@ -337,10 +337,10 @@ def test_a_truth_about_a_part_is_said_beside_the_scores(make_data: Any, tmp_path
     truth = tuple(f"class {i % 4}" if i < 40 else "" for i in range(60))
     _, reader, _ = write(make_data(60, 4, truth=truth), tmp_path)
     text = " ".join(reader.text.split())
-    assert "Scored on 40 of 60 pictures: the others have no truth." in text
+    assert "Scored on 40 of 60 pictures; the other pictures have no known truth." in text
     assert "ACC on 40" in reader.inside["dt"]
-    assert "Right by the truth on 40" in reader.inside["dt"]
-    assert "the truth says nothing of 20 more" in text
+    assert "Actually right on 40" in reader.inside["dt"]
+    assert "the truth is not known for 20 more" in text
     assert "10 of 10" in reader.inside["td"]
     whole = write(make_data(60, 4), tmp_path)[1]
     assert "have no truth" not in whole.text
@@ -350,12 +350,12 @@ def test_a_truth_about_a_part_is_said_beside_the_scores(make_data: Any, tmp_path
 def test_too_few_with_a_truth_give_no_percentage(make_data: Any, tmp_path: Path) -> None:
     truth = ("class 0", "class 1", *[""] * 58)
     page, reader, payload = write(make_data(60, 4, truth=truth, scores=None), tmp_path)
-    assert "2 of 60 pictures have a truth, too few for scores: at least 30 are needed." in reader.text
+    assert "2 of 60 pictures have a known truth, too few for scores: these need at least 30." in reader.text
     assert not any("ACC" in label or "truth" in label for label in reader.inside["dt"])
     assert "wrong" not in {attributes.get("id") for _, attributes in reader.tags}
     assert "acc" not in payload["charts"]  # the log has it, from another truth
     cards = re.findall(r'<span class="truth"><bdi>(.*?)</bdi> (.*?)</span>', page)
-    assert cards == [("class 0", "×1"), ("not said", "×14"), ("class 1", "×1"), ("not said", "×14")]
+    assert cards == [("class 0", "×1"), ("unknown", "×14"), ("class 1", "×1"), ("unknown", "×14")]
 
 
 def test_the_nearest_known_kind_is_named(make_data: Any, tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_the_nearest_known_kind_is_named(make_data: Any, tmp_path: Path) -> None
     assert reader.text.count("Nearest known kind") == 4
     assert payload["known"] == ["cat", "dog"]
     assert payload["points"]["known"][:4] == [0, 1, 0, 1]
-    assert "1 picture lies more than 2 times as far" in " ".join(reader.text.split())
+    assert "1 picture lies more than twice as far" in " ".join(reader.text.split())
     _, reader, payload = write(make_data(60, 4), tmp_path)
     assert "Nearest known kind" not in reader.text
     assert payload["points"]["known"] is None
@@ -389,7 +389,7 @@ def test_pictures_that_are_there_twice_are_shown(make_data: Any, flat: Any, tmp_
     text = said(make_data(40, 7, pixels=pixels), tmp_path)
     assert "4 pictures in 2 groups with the same pixels" in text
     assert "in 2 kinds" in text
-    assert "4 pictures that are there more than once" in text
+    assert "4 pictures that appear more than once" in text
 
 
 def test_sheets_that_no_card_needs_come_later(make_data: Any, tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def test_what_rehearsals_showed_is_of_what_was_chosen(make_data: Any) -> None:
             {"initialise.neighbours": 3, "discover.neighbours": 3},
             "each picture is sorted together with the 3 most like it",
         ),
-        ({"initialise.neighbours": 0, "discover.neighbours": 0}, "each is sorted alone"),
-        ({"transfer.kind": "none"}, "what the known kinds teach is left out"),
+        ({"initialise.neighbours": 0, "discover.neighbours": 0}, "each picture is sorted on its own"),
+        ({"transfer.kind": "none"}, "nothing learnt from the known kinds is used"),
         ({"discover.power": 3}, ""),
     ],
 )
@@ -95,13 +95,13 @@ def test_too_few_known_kinds_to_rehearse(make_data: Any, tmp_path: Path) -> None
     trust = replace(trusted(4), rehearsals=0, rehearsed=None, error=None, bins=(), nmi=None, why=why)
     none = rehearsed(0) | {"tried": [], "chosen": "as set", "why": why}
     html = section(write_report(make_data(60, 4, trust=trust, rehearsal=none), tmp_path))
-    assert f"That is from other data sets: {why}." in html
+    assert f"This estimate comes from other data sets: {why}." in html
     assert "<svg" not in html
 
 
 def test_without_rehearsals_it_cannot_be_told(make_data: Any, tmp_path: Path) -> None:
     html = section(write_report(make_data(60, 4, rehearsals=0), tmp_path))
-    assert "Cannot tell: no rehearsals were made." in html
+    assert "Cannot tell, because no rehearsals were made." in html
     assert "%" not in html
 
 
@@ -125,7 +125,7 @@ def test_rehearsals_are_drawn_to_scale(make_data: Any) -> None:
     assert [float(x) for x in band.groups()] == pytest.approx([LEFT + 0.75 * wide, 0.12 * wide], abs=0.11)
     chance = [float(x) for x in re.findall(r'class="chance" d="M([\d.]+) ', drawing)]
     assert chance == pytest.approx([LEFT + 0.4 * wide] * 5, abs=0.06)
-    assert "81% expected of this heap, 75% to 87%; in rehearsals 80%, 80%, 80%, 80%, 80%." in drawing
+    assert "81% expected for this heap, 75% to 87%; in rehearsals 80%, 80%, 80%, 80%, 80%." in drawing
     many = HowFar(found.trust, found.rehearsed * 10)
     assert str(rehearsal_plot(many)).count("kinds hidden") == MOST
 

@@ -47,7 +47,7 @@ def _run() -> int:
     except Stopped as stopped:
         return _say(STOPPED, line(), 128 + stopped.number)
     except OSError as error:
-        return _say(f"Error: {_told(error)}", f"Mend that and type the same line again: {line()}", 1)
+        return _say(f"Error: {_told(error)}", f"Fix that and run the same command again: {line()}", 1)
     except Exception as error:
         return _say(*report_unexpected(error))
     return 0

@@ -46,7 +46,8 @@ def _said_of_output() -> Iterator[None]:
         raise
     except OSError as error:
         raise RunError(
-            f"Standard output cannot be written: {error.strerror or error}.", hint="Make room there, or use --to FILE."
+            f"Cannot write to standard output: {error.strerror or error}.",
+            hint="Free some space there, or use --to FILE.",
         ) from error
 
 
@@ -64,17 +65,19 @@ Known = Annotated[
     str,
     typer.Argument(
         metavar="KNOWN",
-        help="Sorted pictures: a folder with one folder a kind, a .csv or .parquet list of path,label, an .npz file, "
-        "or a name from `newkinds datasets`.",
+        help="Sorted pictures: a folder with a subfolder for each kind, a .csv or .parquet list of path,label, an .npz "
+        "file, or the name of a data set (`newkinds datasets`).",
     ),
 ]
 Unsorted = Annotated[
     str,
     typer.Argument(
-        metavar="UNSORTED", help="Unsorted pictures: a folder, a list of paths, an .npz file or such a name."
+        metavar="UNSORTED", help="Unsorted pictures: a folder, a list of paths, an .npz file or the name of a data set."
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", help="The run folder. The same line again continues an interrupted run.")]
+Out = Annotated[
+    Path, typer.Option("--out", help="The run folder. The same command again continues an interrupted run.")
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Network = Annotated[
     str | None,
@@ -85,50 +88,57 @@ Network = Annotated[
 Method = Annotated[str | None, typer.Option("--method", help="A name from `newkinds methods`; default: dtc.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Random seed; default: 0.")]
 Rehearsals = Annotated[
-    int | None, typer.Option("--rehearsals", help="How many times known kinds are hidden and sorted; default: 5.")
+    int | None,
+    typer.Option(
+        "--rehearsals",
+        help="How often to hide known kinds and sort them, to see how far to trust the result; default: 5.",
+    ),
 ]
 Choose = Annotated[
     str | None,
-    typer.Option("--choose", help="auto: take other settings where rehearsals say they are clearly better; or off."),
+    typer.Option("--choose", help="auto: use other settings where they do clearly better in rehearsals; off: never."),
 ]
 Estimator = Annotated[
     str | None,
-    typer.Option("--estimator", help="How the number of new kinds is estimated: rehearsed, paper, labelled or ward."),
+    typer.Option("--estimator", help="How to estimate the number of new kinds: rehearsed, paper, labelled or ward."),
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option("--weights", help="A network.safetensors, or weights of --network, instead of pretraining."),
+    typer.Option("--weights", help="A network.safetensors, or weights for --network, to use instead of pretraining."),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="The folder of the data sets that are given by name; default: $NEWKINDS_DATA."),
+    typer.Option("--data", help="The folder that holds the data sets given by name; default: $NEWKINDS_DATA."),
 ]
 Images = Annotated[
     str | None,
     typer.Option(
-        "--images", "--pictures", help="The run's unsorted pictures, where they have moved; remembered from then on."
+        "--images",
+        "--pictures",
+        help="Where the run's unsorted pictures are now, if they have moved; this is remembered.",
     ),
 ]
 Device = Annotated[
     str | None,
-    typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best there is."),
+    typer.Option("--device", help="Where to compute: cuda, cuda:1, mps, cpu, ...; default: the best available."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Download no weights of networks.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Do not download network weights.")]
 Heap = Annotated[
     str | None,
     typer.Option(
-        "--heap", help="What the heap may hold: new kinds, mixed (known ones, too); default: auto, found out."
+        "--heap",
+        help="What the heap holds: new (new kinds only) or mixed (known ones, too); default: auto, which finds out.",
     ),
 ]
 Tune = Annotated[
     str | None,
-    typer.Option(
-        "--tune", help="The part of a pretrained network that discovery trains: none, last or all; default: auto."
-    ),
+    typer.Option("--tune", help="How much of a pretrained network discovery trains: none, last or all; default: auto."),
 ]
 UseCache = Annotated[
     bool,
-    typer.Option("--cache/--no-cache", help="Whether to take from the cache, and to keep in it, what runs share."),
+    typer.Option(
+        "--cache/--no-cache", help="Whether to reuse what earlier runs computed, and to keep what later runs can reuse."
+    ),
 ]
 PresetName = Annotated[
     str | None,
@@ -138,12 +148,15 @@ ProfileName = Annotated[
     str | None,
     typer.Option("--profile", help="A name from `newkinds profiles`; default: the one that suits the pictures."),
 ]
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with any of the settings.")]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="A TOML file with settings.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="One setting, as KEY=VALUE: discover.epochs=20. May be repeated.")
+    list[str] | None,
+    typer.Option("--set", help="One setting as KEY=VALUE, such as discover.epochs=20; may be repeated."),
 ]
-Kinds = Annotated[str | None, typer.Option(help="How many new kinds there are, or auto; default: auto.")]
-Truth = Annotated[str | None, typer.Option(help="The true kinds, for scores only: a CSV with path,kind, or 'folders'.")]
+Kinds = Annotated[str | None, typer.Option(help="The number of new kinds, or auto to estimate it; default: auto.")]
+Truth = Annotated[
+    str | None, typer.Option(help="The true kinds, used only for scores: a CSV with path,kind, or 'folders'.")
+]
 Jobs = Annotated[int, typer.Option(help="Number of parallel runs.")]
 Backend = Annotated[str, typer.Option(help="The joblib backend of parallel runs: loky, threading, dask or ray.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only, no progress.")]
@@ -176,7 +189,7 @@ def kinds_from(text: str | None) -> int | str | None:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"--kinds {text!r} is not a number.", hint="Give a number of 2 or more, or auto.") from None
+        raise UsageError(f"--kinds {text!r} is not a number.", hint="Give 2 or more, or auto.") from None
 
 
 def settings_from(

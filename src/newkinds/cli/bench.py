@@ -26,28 +26,30 @@ PACKAGE = Path(__file__).resolve().parents[1]
 @app.command()
 def bench(
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="One of the paper's tables; default: list them.")
+        str | None, typer.Argument(metavar="TABLE", help="The table of the paper to measure; default: list them.")
     ] = None,
     data: Data = None,
     seeds: Annotated[int, typer.Option(help="Number of seeds for each cell.")] = 1,
     preset: Annotated[str, typer.Option(help="ours, paper, authors or quick.")] = "ours",
-    only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row. May be repeated.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A data set, a part of one or a row; may be repeated.")] = None,
     network: Annotated[str | None, typer.Option(help="A pretrained network: timm:NAME or module:function.")] = None,
     each: Annotated[int | None, typer.Option(help="Use only this many pictures of each kind.")] = None,
-    note: Annotated[str, typer.Option(help="A remark about the data, kept in every result.")] = "",
+    note: Annotated[str, typer.Option(help="A remark about the data, kept with every result.")] = "",
     jobs: Jobs = 1,
     backend: Backend = "loky",
     house: Annotated[
         Path | None,
         typer.Option(help=f"The folder `benchmarks` of a checkout; default: ${VARIABLE}, or that of this checkout."),
     ] = None,
-    results: Annotated[Path | None, typer.Option(help="Where the results are kept; default: in that folder.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("runs/bench"),
+    results: Annotated[Path | None, typer.Option(help="Where to keep the results; default: in that folder.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where to put the run folders.")] = Path("runs/bench"),
     weights: Annotated[
         Path | None, typer.Option(help="The folder of pretrained networks; default: in that folder.")
     ] = None,
-    render: Annotated[bool, typer.Option("--render", help="Make the page and the figures from the results.")] = False,
-    docs: Annotated[Path | None, typer.Option(help="Where the page goes; default: beside that folder.")] = None,
+    render: Annotated[
+        bool, typer.Option("--render", help="Make the page and the figures from existing results.")
+    ] = False,
+    docs: Annotated[Path | None, typer.Option(help="Where to put the page; default: beside that folder.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce one of the paper's tables, as far as the data is available; finished cells are not repeated.
@@ -94,8 +96,8 @@ def find_house(named: Path | None = None, package: Path = PACKAGE) -> Path:
         house = Path(given).expanduser().resolve()
         if not _is_house(house):
             raise UsageError(
-                f"{given} does not hold the benchmarks: there is no package {HARNESS} in it.",
-                hint=f"Name the folder `benchmarks` of a checkout of newkinds, by --house or ${VARIABLE}.",
+                f"{given} does not hold the benchmarks: it has no package {HARNESS}.",
+                hint=f"Give the folder `benchmarks` of a newkinds checkout, with --house or ${VARIABLE}.",
             )
         return house
     sources = package.parent
@@ -104,8 +106,8 @@ def find_house(named: Path | None = None, package: Path = PACKAGE) -> Path:
         return house
     raise UsageError(
         "The benchmarks are not part of the installed package.",
-        hint=f"Clone newkinds' repository, at version {__version__}, and name its folder `benchmarks` by --house or "
-        f"${VARIABLE}.",
+        hint=f"Clone the newkinds repository at version {__version__}, and give its folder `benchmarks` with --house "
+        f"or ${VARIABLE}.",
     )
 
 
@@ -120,8 +122,8 @@ def admit_harness(house: Path) -> None:
         import_module(HARNESS)
     except ImportError as error:
         raise UsageError(
-            f"The benchmarks in {house} do not fit newkinds {__version__}: {error}.",
-            hint=f"Install the checkout that they are in: pip install -e {house.parent}.",
+            f"The benchmarks in {house} do not match newkinds {__version__}: {error}.",
+            hint=f"Install the checkout they belong to: pip install -e {house.parent}.",
         ) from None
 
 
@@ -137,7 +139,7 @@ def _show_tables(where: Where, preset: str, seeds: int) -> None:
         measured = f"{sum(name in there for name in names)} of {len(names)}"
         shown.add_row(one.name, one.title, ", ".join(one.setups), str(one.minutes), measured)
     out.print(shown)
-    out.print("\nMinutes are about those of two cores, for all of a table and one seed. The data sets:")
+    out.print("\nMinutes are approximate, on two cores, for a whole table with one seed. The data sets:")
     for dataset in dict.fromkeys(part.partition(":")[0] for setup in SETUPS.values() for part in setup.unsorted):
         needs = (DATASETS.get(dataset) or FOLDERS[dataset]).needs
         out.print(f"  {dataset}: {needs}", markup=False)

@@ -13,9 +13,11 @@ from newkinds.cli.show import show_rows
 
 @app.command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Delete all of it; later runs compute it again.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete everything in it; later runs compute it again.")
+    ] = False,
 ) -> None:
-    """Show where runs keep pixels and features that later runs on the same pictures need again, and how large it is.
+    """Show where runs keep pixels and features for later runs on the same pictures, and how large that is.
 
     Example: newkinds cache --clear
     """

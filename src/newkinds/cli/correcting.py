@@ -16,24 +16,25 @@ from newkinds.cli.show import show_journal
 @app.command()
 def journal(
     run: Run,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last action back.")] = False,
-    redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone last.")] = False,
-    times: Annotated[int, typer.Option(help="With --undo or --redo: how many actions.")] = 1,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back the last action.")] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Redo what was last undone.")] = False,
+    times: Annotated[int, typer.Option(help="How many actions to undo or redo.")] = 1,
     take: Annotated[
         Path | None,
         typer.Option(
             "--import",
-            help="Corrections made elsewhere: a .csv with path,kind, Label Studio's .json, or the page's names.json.",
+            help="Corrections made elsewhere: a .csv with path,kind, a .json from Label Studio, or names.json from the "
+            "report.",
         ),
     ] = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="With --import: rows that change nothing confirm their pictures.")
+        bool, typer.Option("--confirm", help="With --import: a row that agrees with the run confirms its picture.")
     ] = False,
-    mend: Annotated[bool, typer.Option("--mend", help="Put what is broken in the journal aside.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each line of the journal.")] = False,
+    mend: Annotated[bool, typer.Option("--mend", help="Set aside the broken part of the journal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each line of the journal as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """List what was said about a run's kinds and pictures; take it back, do it again, import more.
+    """List what people said about a run's kinds and pictures; undo, redo or import corrections.
 
     Example: newkinds journal runs/shop --undo
     """

@@ -45,13 +45,13 @@ from newkinds.cli.show import show_count, show_discovery, show_rehearsal, show_s
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the run goes.")] = Path("runs/demo"),
+    folder: Annotated[Path, typer.Option("--out", help="The run folder to make.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Discover seven letters of Georgian: those of Latin, Greek and Cyrillic are known.
+    """Discover seven Georgian letters; letters of Latin, Greek and Cyrillic are the known kinds.
 
-    Runs the whole pipeline on pictures that are drawn here, in a font that comes with the installation.
+    Runs the whole pipeline on small pictures, drawn in a font that comes with the installation.
 
     Example: newkinds demo
     """
@@ -61,10 +61,10 @@ def demo(
 @app.command()
 def scan(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder or a .csv or .parquet list.")],
-    quick: Annotated[bool, typer.Option(help="Read headers only, without looking for broken pictures.")] = False,
+    quick: Annotated[bool, typer.Option(help="Read headers only; do not look for broken pictures.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what is in a folder or a list and what is broken; change nothing.
+    """Show what a folder or list holds and which files are broken; change nothing.
 
     Example: newkinds scan photos/known
     """
@@ -80,15 +80,22 @@ def discover(
     estimator: Estimator = None,
     heap: Heap = None,
     method: Method = None,
-    variant: Annotated[str | None, typer.Option(help="Of dtc: baseline, pi, te or tep; default: pi.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="For the method dtc: baseline, pi, te or tep; default: pi.")
+    ] = None,
     network: Network = None,
     tune: Tune = None,
     seed: Seed = None,
     rehearsals: Rehearsals = None,
     choose: Choose = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Sort the heap even if rehearsals say it would not work.")
+    ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Sort a finished run anew by what people said since (newkinds journal).")
+        bool,
+        typer.Option(
+            "--again", help="Sort a finished run again, using what people have said since (newkinds journal)."
+        ),
     ] = False,
     truth: Truth = None,
     weights: Weights = None,
@@ -102,7 +109,7 @@ def discover(
     cache: UseCache = True,
     quiet: Quiet = False,
 ) -> None:
-    """Find new kinds among unsorted pictures: pretrain on the known, count, cluster, report.
+    """Find new kinds among unsorted pictures: learn from the known kinds, count the new ones, sort and report.
 
     Example: newkinds discover photos/known photos/unsorted --out runs/shop
     """
@@ -132,28 +139,36 @@ def discover(
 
 @app.command()
 def grow(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder to go on from, which is left as it is.")],
-    heap: Annotated[str, typer.Argument(metavar="HEAP", help="The new pictures, as UNSORTED of `newkinds discover`.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder to continue from; it is not changed.")],
+    heap: Annotated[
+        str, typer.Argument(metavar="HEAP", help="The new pictures, given like UNSORTED of `newkinds discover`.")
+    ],
     folder: Out,
     kinds: Annotated[
-        str | None, typer.Option(help="How many kinds of which nobody has spoken there are, or auto; default: auto.")
+        str | None,
+        typer.Option(help="The number of kinds that nobody has named or corrected yet, or auto; default: auto."),
     ] = None,
     rehearsals: Rehearsals = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Sort even where rehearsals say it would not work.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Sort the heap even if rehearsals say it would not work.")
+    ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Sort the grown run anew by what people said about it since.")
+        bool, typer.Option("--again", help="Sort the grown run again, using what people have said about it since.")
     ] = False,
     truth: Truth = None,
     images: Annotated[
         str | None,
-        typer.Option("--images", "--pictures", help="The unsorted pictures of RUN, where they have moved."),
+        typer.Option("--images", "--pictures", help="Where the unsorted pictures of RUN are now, if they have moved."),
     ] = None,
     known: Annotated[
-        str | None, typer.Option("--known", help="The known pictures of RUN, where they have moved.")
+        str | None, typer.Option("--known", help="Where the known pictures of RUN are now, if they have moved.")
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option("--network", help="The run's network, if it is a module:function: files alone run no code."),
+        typer.Option(
+            "--network",
+            help="The run's network, if it is a module:function: for safety, no file of a run can start code.",
+        ),
     ] = None,
     data: Data = None,
     settings: SettingsFile = None,
@@ -163,7 +178,7 @@ def grow(
     cache: UseCache = True,
     quiet: Quiet = False,
 ) -> None:
-    """Go on from a run with next week's pictures: accepted kinds are known now, and numbers and names stay.
+    """Continue a run with next week's pictures: accepted kinds become known, and numbers and names stay.
 
     Example: newkinds grow runs/week-1 photos/week-2 --out runs/week-2
     """
@@ -199,14 +214,15 @@ def pretrain(
     settings: SettingsFile = None,
     set_: Set = None,
     weights: Annotated[
-        Path | None, typer.Option(help="A network.safetensors to continue training from, instead of a fresh network.")
+        Path | None,
+        typer.Option(help="A network.safetensors from which to continue training, instead of a new network."),
     ] = None,
     data: Data = None,
     device: Device = None,
     offline: Offline = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a network on the known kinds, once for many discoveries: `discover --weights RUN/network.safetensors`.
+    """Train a network on the known kinds once, for many runs of `discover --weights RUN/network.safetensors`.
 
     Example: newkinds pretrain photos/known --out runs/shop-network
     """
@@ -244,7 +260,7 @@ def count(
     cache: UseCache = True,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate how many new kinds there are: the number, an interval, the curves behind it and a plot of them.
+    """Estimate the number of new kinds, with a range, and plot the curves behind it.
 
     Example: newkinds count photos/known photos/unsorted --out runs/shop
     """
@@ -269,7 +285,12 @@ def rehearse(
     known: Known,
     folder: Out,
     like: Annotated[
-        str | None, typer.Option("--like", metavar="UNSORTED", help="Hide as many kinds, as large, as are in these.")
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="UNSORTED",
+            help="Hide about as many kinds, of about the same size, as these pictures hold.",
+        ),
     ] = None,
     kinds: Kinds = None,
     method: Method = None,
@@ -288,7 +309,7 @@ def rehearse(
     cache: UseCache = True,
     quiet: Quiet = False,
 ) -> None:
-    """Hide known kinds and sort them as if they were the heap: how well would it work, and with which settings?
+    """Hide known kinds and sort them like a heap: how well would sorting work, and with which settings?
 
     Example: newkinds rehearse photos/known --like photos/unsorted --out runs/shop
     """
@@ -314,23 +335,34 @@ def rehearse(
 def predict(
     run: Run,
     images: Annotated[
-        str, typer.Argument(metavar="IMAGES", help="New pictures: a folder, a list, an .npz file or a name.")
+        str,
+        typer.Argument(
+            metavar="IMAGES", help="New pictures: a folder, a list, an .npz file or the name of a data set."
+        ),
     ],
-    among: Annotated[str, typer.Option(help="all kinds, or only new or known ones.")] = "all",
+    among: Annotated[str, typer.Option(help="Which kinds to choose from: all, new or known.")] = "all",
     none: Annotated[
         float | None,
-        typer.Option(help="The share of true members that may be called none of these; 0: nothing is; default: 0.05."),
+        typer.Option(
+            help="The share of true members that may be called none of these by mistake; 0: no picture "
+            "is; default: 0.05."
+        ),
     ] = None,
-    to: Annotated[Path | None, typer.Option("--to", help="The CSV file to write; default: print.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="The CSV file to write; default: print to the terminal.")
+    ] = None,
     network: Annotated[
         str | None,
-        typer.Option("--network", help="The run's network, if it is a module:function: files alone run no code."),
+        typer.Option(
+            "--network",
+            help="The run's network, if it is a module:function: for safety, no file of a run can start code.",
+        ),
     ] = None,
     data: Data = None,
     device: Device = None,
     quiet: Quiet = False,
 ) -> None:
-    """Predict which discovered or known kind new pictures belong to.
+    """Predict which kind, new or known, further pictures belong to.
 
     Example: newkinds predict runs/shop photos/today --to today.csv
     """
@@ -353,13 +385,15 @@ def evaluate(
     run: Run,
     truth: Annotated[
         str,
-        typer.Option(help="A CSV with path,kind; 'folders'; or 'journal': the machine's answer by what was confirmed."),
+        typer.Option(
+            help="A CSV with path,kind; 'folders'; or 'journal', which uses the pictures that people confirmed."
+        ),
     ],
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score a run against the truth: ACC, NMI, ARI, error in the number of kinds.
+    """Score a run against the truth: ACC, NMI, ARI and the error in the number of kinds.
 
     Example: newkinds evaluate runs/shop --truth folders
     """
@@ -369,7 +403,7 @@ def evaluate(
 
 @app.command()
 def report(run: Run, images: Images = None, data: Data = None, quiet: Quiet = False) -> None:
-    """Make the page of a run again.
+    """Make the report of a run again.
 
     Example: newkinds report runs/shop
     """
@@ -385,15 +419,15 @@ def export(
             help="folders, csv, jsonl, parquet, coco, label-studio, fiftyone, imagefolder (Hugging Face) or onnx."
         ),
     ],
-    target: Annotated[Path, typer.Option("--out", help="The folder or file to make; nothing is overwritten.")],
-    names: Annotated[Path | None, typer.Option(help="The names file that the run's page saved.")] = None,
-    link: Annotated[bool, typer.Option("--link/--copy", help="Links to the pictures instead of copies.")] = False,
+    target: Annotated[Path, typer.Option("--out", help="The folder or file to write; nothing is overwritten.")],
+    names: Annotated[Path | None, typer.Option(help="The names file that was saved from the run's report.")] = None,
+    link: Annotated[bool, typer.Option("--link/--copy", help="Link to the pictures instead of copying them.")] = False,
     network: Network = None,
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Export a run for other programs: pictures in one folder a kind, tables, labels, or the network as ONNX.
+    """Export a run for other programs: pictures in a folder for each kind, tables, labels, or the network as ONNX.
 
     Example: newkinds export runs/shop --to folders --names names.json --out sorted
     """
@@ -414,12 +448,14 @@ def export(
 @app.command()
 def figures(
     run: Run,
-    folder: Annotated[Path | None, typer.Option("--out", help="Where they go; default: RUN/figures.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="The folder to write them to; default: RUN/figures.")
+    ] = None,
     images: Images = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Draw the paper's figures of a run, as PNG and SVG: t-SNE over the epochs and with pictures, P and Q, failures.
+    """Draw the paper's figures for a run, as PNG and SVG: t-SNE over the epochs and with pictures, P and Q, failures.
 
     Example: newkinds figures runs/shop
     """

@@ -38,7 +38,8 @@ def compare(
     unsorted: Unsorted,
     folder: Out,
     methods: Annotated[
-        str | None, typer.Option(help="Names from `newkinds methods`, with commas, or all; default: a few of them.")
+        str | None,
+        typer.Option(help="Names from `newkinds methods`, separated by commas, or all; default: a few of them."),
     ] = None,
     kinds: Kinds = None,
     heap: Heap = None,

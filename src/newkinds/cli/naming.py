@@ -13,7 +13,7 @@ from newkinds.cli.show import show_rows
 
 @app.command()
 def methods() -> None:
-    """List the methods by name: deep transfer clustering and what it can be compared with.
+    """List the methods: deep transfer clustering and those to compare it with.
 
     Example: newkinds methods
     """
@@ -22,17 +22,17 @@ def methods() -> None:
 
 @app.command()
 def networks() -> None:
-    """List the networks by name.
+    """List the networks.
 
     Example: newkinds networks
     """
     show_rows(nk.networks().items())
-    out.print("Pretrained networks take pictures at their own size; --set network_size=96 is faster.")
+    out.print("Pretrained networks scale pictures to their own size; --set network_size=96 is faster.")
 
 
 @app.command()
 def datasets() -> None:
-    """List the data sets that can be given by name: their parts, what they need below --data, and where to get it.
+    """List the data sets that can be given by name: their parts, the files they need in --data, and where to get them.
 
     Example: newkinds datasets
     """
@@ -47,11 +47,13 @@ def datasets() -> None:
 def settings(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A setting or a section: discover.evenness, evenness, discover."),
+        typer.Argument(
+            metavar="[NAME]", help="A setting or a section, such as discover.evenness, evenness or discover."
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the everyday ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every setting, not only the usual ones.")] = False,
 ) -> None:
-    """Show settings with what they do, valid values and defaults, as TOML that --settings takes.
+    """Show settings as TOML for --settings: what they do, valid values and defaults.
 
     Example: newkinds settings > my.toml
     """
@@ -62,7 +64,7 @@ def settings(
 def profiles(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The profile to show.")] = None,
 ) -> None:
-    """List the profiles, which suit sorts of pictures, or show one as TOML that --settings takes, with its reasons.
+    """List the profiles, each of settings for one sort of pictures; or show one, with reasons, as TOML for --settings.
 
     Example: newkinds profiles photos
     """
@@ -76,7 +78,7 @@ def profiles(
 def presets(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The preset to show.")] = None,
 ) -> None:
-    """List the presets for the paper's data sets, or show one as TOML that --settings takes, with its reasons.
+    """List the presets for the paper's data sets; or show one, with reasons, as TOML for --settings.
 
     Example: newkinds presets omniglot-paper > my.toml
     """

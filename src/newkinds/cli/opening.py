@@ -19,7 +19,7 @@ def open_(
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Open a run in the browser, to look, name, merge, split, move and accept; every step is kept, and can be undone.
+    """Open a run in the browser to look at its kinds and correct them; every step is saved and can be undone.
 
     Example: newkinds open runs/shop
     """

@@ -47,7 +47,7 @@ def show_scan(scan: Scan) -> None:
 def show_discovery(found: Discovery) -> None:
     """Print what was found, how far to trust it, what to look at, where the files are, and what to do next."""
     if found.machine is not None:
-        out.print(f"{found.assignment.summary()}, as people corrected it", markup=False)
+        out.print(f"{found.assignment.summary()}, as corrected by people", markup=False)
     elif any(not column.startswith("new:") for column in found.columns):
         out.print(found.assignment.summary(), markup=False)
     else:
@@ -55,7 +55,8 @@ def show_discovery(found: Discovery) -> None:
         asked = found.probabilities.shape[1]
         empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
         out.print(
-            f"{len(found.names)} pictures in {found.n_kinds} new kinds, of {min(sizes)} to {max(sizes)} pictures{empty}"
+            f"{len(found.names)} pictures in {found.n_kinds} new kinds, with {min(sizes)} to {max(sizes)} pictures "
+            f"each{empty}"
         )
     news = () if found.since is None else found.since.in_words()
     for sentence in (*news, *_how_many(found), *_how_sure(found), *_look_at(found)):
@@ -63,11 +64,13 @@ def show_discovery(found: Discovery) -> None:
     if found.scores is not None and found.kmeans_scores is not None:
         show_scores(found.scores, found.kmeans_scores)
     if found.choice is not None and found.choice["kept"] != "last":
-        out.print("Not the end of training is kept but its best state: kinds merged later on.", markup=False)
+        out.print(
+            "The result is from the best state of training, not from its end: some kinds merged later on.", markup=False
+        )
     _show_files(found)
     out.print(
-        "Next: open the report, or correct, name and accept kinds with newkinds open; newkinds predict sorts further "
-        "pictures into them, and newkinds grow goes on from here with the next heap.",
+        "Next: open the report, or run newkinds open to correct, name and accept kinds. newkinds predict sorts more "
+        "pictures into these kinds; newkinds grow continues with the next heap.",
         markup=False,
     )
 
@@ -77,12 +80,14 @@ def _how_many(found: Discovery) -> list[str]:
     from newkinds.report.history import count_range
 
     if found.count is not None and found.count.get("cannot_tell"):
-        return [f"How many kinds there are cannot be told: {found.count['cannot_tell']}."]
+        return [f"The number of kinds cannot be estimated reliably: {found.count['cannot_tell']}."]
     likely = count_range(found.count)
     if likely is None or likely.coverage is None:
         return []
-    between = f"{likely.low} to {likely.high} kinds" if likely.low < likely.high else f"{likely.low} kinds alone"
-    return [f"Their number was estimated: {between}, which holds the true number in {likely.cases} cases like this."]
+    between = f"{likely.low} to {likely.high}" if likely.low < likely.high else f"{likely.low} and no other"
+    return [
+        f"Their number was estimated: {between}. Such a range holds the true number in {likely.cases} cases like this."
+    ]
 
 
 def _how_sure(found: Discovery) -> list[str]:
@@ -90,13 +95,17 @@ def _how_sure(found: Discovery) -> list[str]:
     from newkinds.rehearsal.outcome import AS_SET
 
     if found.trust is None:
-        return ["How many of them are right: cannot tell, no rehearsals were made. --rehearsals 5 makes them."]
+        return [
+            "How many of them are right cannot be told, because no rehearsals were made. --rehearsals 5 makes them."
+        ]
     said = [found.trust.in_words(), *found.trust.remarks]
     rehearsal = found.rehearsal or {}
     if rehearsal.get("hopeless"):
         said.append(f"Do not trust these kinds. {rehearsal['hopeless']}")
     if (chosen := rehearsal.get("chosen", AS_SET)) != AS_SET:
-        said.append(f"Sorted with other settings ({chosen}), clearly better in rehearsals; --choose off keeps yours.")
+        said.append(
+            f"Sorted with other settings ({chosen}), which did clearly better in rehearsals; --choose off keeps yours."
+        )
     return said
 
 
@@ -152,15 +161,15 @@ def show_journal(found: Journal) -> None:
         out.print(f"{line.number:6d}  {when}  {visible(in_words(line.said))}{undone}", markup=False)
     state = found.state
     if not found.lines:
-        out.print("Nothing was said about this run yet.")
+        out.print("Nothing has been said about this run yet.")
         return
     counts = [f"{int(state.confirmed.sum()):,} of {len(state):,} pictures confirmed"]
     counts += [f"{len(state.called):,} kinds named", f"{len(state.merged):,} merged into others"]
     for status in ("accepted", "rejected"):
         counts.append(f"{list(state.status.values()).count(status):,} {status}")
-    out.print(f"{len(holding):,} actions hold: {', '.join(counts)}.", markup=False)
-    redo = f"; {len(found.history.undone):,} can be done again with --redo" if found.history.undone else ""
-    out.print(f"--undo takes the last of them back{redo}.", markup=False)
+    out.print(f"{len(holding):,} actions in force: {', '.join(counts)}.", markup=False)
+    redo = f", and --redo restores up to {len(found.history.undone):,} that were undone" if found.history.undone else ""
+    out.print(f"--undo takes back the last of them{redo}.", markup=False)
 
 
 def show_scores(found: Scores, baseline: Scores) -> None:
@@ -175,8 +184,8 @@ def show_scores(found: Scores, baseline: Scores) -> None:
     if not covered.enough:
         return
     out.print(
-        f"By the truth, {found.acc:.1%} of the pictures are sorted right; k-means on the features alone would have "
-        f"{baseline.acc:.1%}.",
+        f"Measured against the truth, {found.acc:.1%} of the pictures are sorted correctly; k-means on the features "
+        f"alone gets {baseline.acc:.1%}.",
         markup=False,
     )
     table = _table("", "ACC", "NMI (geometric)", "NMI (arithmetic)", "ARI", "kinds found", "true kinds")
@@ -200,7 +209,7 @@ def _show_mixed(found: MixedScores, baseline: MixedScores | None) -> None:
     out.print(table)
     if found.rejected:
         rightly = found.rejected - found.rejected_wrongly
-        out.print(f"{found.rejected:,} called none of these, {rightly:,} of them rightly", markup=False)
+        out.print(f"{found.rejected:,} called none of these, {rightly:,} of them correctly", markup=False)
 
 
 def show_count(count: Mapping[str, Any], folder: Path) -> None:
@@ -209,7 +218,7 @@ def show_count(count: Mapping[str, Any], folder: Path) -> None:
     from newkinds.runs import names
 
     out.print(in_words(count), markup=False)
-    out.print(f"Curves in {folder / names.COUNT} and {folder / names.COUNT_PLOT}", markup=False)
+    out.print(f"The curves are in {folder / names.COUNT} and {folder / names.COUNT_PLOT}", markup=False)
 
 
 def show_comparison(found: Comparison) -> None:

@@ -36,7 +36,7 @@ def close_streams(code: int) -> int:
         code = code or 1
         if why.errno != errno.EPIPE:
             with suppress(OSError):
-                print(f"Error: standard output cannot be written: {why.strerror}.", file=sys.stderr)
+                print(f"Error: cannot write to standard output: {why.strerror}.", file=sys.stderr)
     _flushed(sys.stderr)
     return code
 

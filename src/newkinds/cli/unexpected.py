@@ -24,7 +24,7 @@ def report_unexpected(error: Exception) -> tuple[str, str, int]:
     except OSError:
         where = f"the details:\n{details}"
     return (
-        f"Error: newkinds failed in a way that it should not ({told(error)}).",
-        f"What is done is kept. This is a mistake in newkinds; please report it: {where}",
+        f"Error: newkinds failed unexpectedly ({told(error)}).",
+        f"What was done so far is kept. This is a bug in newkinds; please report it: {where}",
         UNEXPECTED,
     )

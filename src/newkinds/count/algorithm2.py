@@ -76,8 +76,14 @@ def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> l
         chosen = [i for i, name in enumerate(classes) if any(fnmatchcase(name, mask) for mask in settings.probes)]
         idle = [mask for mask in settings.probes if not any(fnmatchcase(name, mask) for name in classes)]
         if idle or len(chosen) < 2:
-            missing = f"{idle[0]!r} is none of the {len(classes)} known kinds" if idle else "one probe kind is too few"
-            raise DataError(f"count.probes: {missing}.", hint=f"They are called {', '.join(classes[:3])} and so on.")
+            missing = (
+                (f"{idle[0]!r} is not one of the {len(classes)} known kinds")
+                if idle
+                else "one probe kind is not enough"
+            )
+            raise DataError(
+                f"count.probes: {missing}.", hint=f"The known kinds are called {', '.join(classes[:3])} and so on."
+            )
         return chosen
     if len(classes) < settings.enough:
         return None
@@ -90,8 +96,8 @@ def divide(n_classes: int, settings: CountSettings, seed: int, groups: Sequence[
     """Return random divisions of the probe kinds into anchors and validation, at least one of each (line 2)."""
     if n_classes < 2:
         raise DataError(
-            f"Counting needs at least 2 probe kinds, one as an anchor and one to validate; there are {n_classes}.",
-            hint="Give more known kinds, or say the number of new ones with --kinds.",
+            f"Counting needs at least 2 probe kinds, one as an anchor and one for validation; there are {n_classes}.",
+            hint="Give more known kinds, or give the number of new ones with --kinds.",
         )
     parts = [np.arange(n_classes)]
     if groups is not None:
@@ -260,15 +266,17 @@ def _remarks(curve: Sequence[Point], k_accuracy: int, k_index: int) -> tuple[str
     accuracies = [point.accuracy for point in curve]
     if max(accuracies) - min(accuracies) < FLAT:
         remarks.append(
-            "Known kinds are sorted about equally well with any number of clusters: that says little about the number."
+            "Known kinds are sorted about equally well with any number of clusters, which says little "
+            "about the number of new kinds."
         )
     if abs(k_accuracy - k_index) > max(3, (k_accuracy + k_index) / 4):
         remarks.append(
-            f"What is asked disagrees: known kinds are sorted best beside {k_accuracy} new clusters, the unsorted "
-            f"pictures fall apart best into {k_index}."
+            f"The two measures disagree: known kinds are sorted best next to {k_accuracy} new clusters, "
+            f"but the unsorted pictures separate best into {k_index}."
         )
     if len(curve) > 1 and max(k_accuracy, k_index) == curve[-1].k:
         remarks.append(
-            f"The largest number tried, {curve[-1].k}, still looks best: there may be more kinds (count.max_kinds)."
+            f"The largest number tried, {curve[-1].k}, still looks best, so there may be more kinds: "
+            "raise count.max_kinds."
         )
     return tuple(remarks)

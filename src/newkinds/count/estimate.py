@@ -40,7 +40,7 @@ def count_kinds(
         drawn = np.sort(generator(seed, "sample for the count").choice(whole, MOST, replace=False))
         some = unsorted_features[drawn]
         found = count_kinds(probe_features, probe_labels, some, settings, groups=groups, seed=seed, progress=progress)
-        remark = f"The number is estimated from {MOST:,} of the {whole:,} unsorted pictures, drawn at random."
+        remark = f"The number was estimated from {MOST:,} of the {whole:,} unsorted pictures, drawn at random."
         return replace(found, remarks=(*found.remarks, remark))
     probes, unsorted = prepared(probe_features, unsorted_features, settings)
     # Beyond half the number of pictures, a kind would have fewer than two.

@@ -137,12 +137,12 @@ def _check(rehearsals: Sequence[Rehearsal]) -> None:
     if not can_rehearse(rehearsals):
         fewest = min((one.kinds for one in rehearsals), default=0)
         raise DataError(
-            "Counting needs several draws of at least 2 hidden kinds, or one of at least 4; there are "
-            f"{len(rehearsals)} draws, the smallest of {fewest}.",
-            hint="Give more known kinds, or say the number of new ones with --kinds.",
+            "Counting needs several draws of at least 2 hidden kinds each, or one of at least 4; there "
+            f"are {len(rehearsals)} draws, and the smallest has {fewest}.",
+            hint="Give more known kinds, or give the number of new ones with --kinds.",
         )
     if min(len(one.heap) for one in rehearsals) < 4:
-        raise DataError("Counting needs at least 4 unsorted pictures.", hint="Say the number of kinds with --kinds.")
+        raise DataError("Counting needs at least 4 unsorted pictures.", hint="Give the number of kinds with --kinds.")
 
 
 class _Linkages:
@@ -383,19 +383,22 @@ def _told_apart(rehearsals: Sequence[Rehearsal], seed: int) -> float:
 def _cannot_tell(low: int, high: int, evidence: Evidence, ratio: float, settings: CountSettings) -> str | None:
     """Return why the number cannot be told, or None where it can."""
     if evidence.told_apart < BETTER:
-        return "hidden known kinds were sorted hardly better than by chance: the features do not tell kinds apart"
+        return (
+            "known kinds that were hidden were sorted hardly better than by chance, so the features do "
+            "not separate kinds"
+        )
     if evidence.error > HOPELESS:
         return (
-            f"on hidden known kinds, the number was wrong by a factor of {math.exp(evidence.error):.1f} on average: "
-            "the features do not tell kinds apart"
+            "the number of hidden known kinds was estimated wrongly by a factor of "
+            f"{math.exp(evidence.error):.1f} on average, so the features do not separate kinds"
         )
     if high >= settings.max_kinds:
-        return f"the interval reaches the largest number tried, count.max_kinds = {settings.max_kinds}"
+        return f"the range reaches the largest number that was tried, count.max_kinds = {settings.max_kinds}"
     if not RATIOS[0] < ratio < RATIOS[-1]:
         return (
-            f"the new kinds seem to have {ratio:.2g} times as many pictures as the known ones, the edge of what can be "
-            "compared"
+            f"the new kinds seem to have {ratio:.2g} times as many pictures each as the known ones, "
+            "which is the limit of what can be compared"
         )
     if high > VAGUE * low:
-        return f"anything from {low} to {high} fits the unsorted pictures"
+        return f"any number from {low} to {high} fits the unsorted pictures"
     return None

@@ -73,26 +73,29 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 def in_words(count: Mapping[str, Any]) -> str:
     """Return the number and its interval as a sentence, from what `Count.to_dict` returned."""
     if count.get("cannot_tell"):
-        return f"New kinds: cannot tell, as {count['cannot_tell']}. The best guess is {count['k']}."
+        return (
+            f"New kinds: their number cannot be estimated reliably, because {count['cannot_tell']}. The "
+            f"best guess is {count['k']}."
+        )
     if count["confidence"] is None:
-        return f"New kinds: {count['k']} (by the accuracy on the known ones)."
+        return f"New kinds: {count['k']} (the number that sorts the known kinds best)."
     low, high = count["low"], count["high"]
     between = f"{low} to {high}" if high > low else f"{low}"
     if count.get("estimator") == "rehearsed":
         return (
-            f"New kinds: {count['k']}; probably {between}: such a range holds the true number in "
-            f"{count['confidence']:.0%} of cases (hidden known kinds were counted within "
-            f"{math.expm1(count['error']):.0%})."
+            f"New kinds: {count['k']}, probably {between}. Such a range holds the true number in "
+            f"{count['confidence']:.0%} of cases; hidden known kinds were counted to within "
+            f"{math.expm1(count['error']):.0%}."
         )
     return (
-        f"New kinds: {count['k']}; {between} with other known kinds as the probes. How often such a range holds "
-        "the true number was not measured."
+        f"New kinds: {count['k']}, or {between} with other known kinds as the probes. How often such a "
+        "range holds the true number was not measured."
     )
 
 
 def counted_once(best: int, curve: tuple[Point, ...], estimator: str, *remarks: str) -> Count:
     """Return the estimate of a way that looks at the known kinds' accuracy alone, once: without an interval."""
-    once = "Estimated by the accuracy on all known kinds alone, once: there is no interval."
+    once = "Estimated once, from the accuracy on the known kinds alone, so there is no range."
     return Count(
         k=best,
         low=best,

@@ -49,5 +49,7 @@ def count_by_ward(
             break
     remarks = []
     if whole > MOST:
-        remarks.append(f"The tree is of {MOST:,} of the {whole:,} labelled and unsorted pictures, drawn at random.")
+        remarks.append(
+            f"The tree was built from {MOST:,} of the {whole:,} labelled and unsorted pictures, drawn at random."
+        )
     return counted_once(best, tuple(curve), "ward", *remarks)

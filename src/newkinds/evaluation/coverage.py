@@ -49,14 +49,14 @@ class Coverage:
         if self.complete:
             return ""
         if self.enough:
-            others = "the other has" if self.of - self.pictures == 1 else "the others have"
-            chosen = f"The scores hold for all only if these {self.pictures:,} were picked at random."
-            return f"Scored on {self.part}: {others} no truth. {chosen}"
-        have = f"{self.part} {'has' if self.pictures == 1 else 'have'} a truth"
+            others = "the other picture has" if self.of - self.pictures == 1 else "the other pictures have"
+            chosen = f"The scores apply to all pictures only if these {self.pictures:,} were picked at random."
+            return f"Scored on {self.part}; {others} no known truth. {chosen}"
+        have = f"{self.part} {'has' if self.pictures == 1 else 'have'} a known truth"
         if self.pictures >= self.needed:
-            return f"{have}, all of one kind: there are no scores without pictures of at least {KINDS} kinds."
+            return f"{have}, all of one kind: scores need pictures of at least {KINDS} kinds."
         each = f", {PER_KIND} for each of the {self.kinds:,} kinds named" if PER_KIND * self.kinds > FEWEST else ""
-        return f"{have}, too few for scores: at least {self.needed:,} are needed{each}."
+        return f"{have}, too few for scores: these need at least {self.needed:,}{each}."
 
 
 def coverage(truth: Sequence[str]) -> Coverage:

@@ -49,19 +49,19 @@ class KnownQuality:
     def in_words(self) -> str:
         """Return the measure as one sentence."""
         if self.accuracy is None:
-            return f"How well the known kinds are told apart could not be measured: {self.why}."
+            return f"How well the known kinds can be told apart could not be measured: {self.why}."
         right, chance, many = _percent(self.accuracy), _percent(self.chance), f"{self.pictures:,}"
-        guessing = f"guessing would be right for {chance}"
+        guessing = f"guessing would get {chance} right"
         if self.how == HELD_OUT:
-            return f"The network names {right} of {many} held-out pictures of known kinds rightly; {guessing}."
+            return f"The network names {right} of {many} held-out pictures of known kinds correctly; {guessing}."
         if self.how == FEW_SHOT:
             return (
-                f"Shown a few pictures of each of {self.kinds} known kinds, the network names {right} of {many} "
-                f"held-out pictures rightly; {guessing}."
+                f"Shown a few pictures of each of {self.kinds} known kinds, the network names {right} of "
+                f"{many} held-out pictures correctly; {guessing}."
             )
         return (
-            f"By the {self.of}, {right} of {many} pictures of known kinds "
-            f"are nearest to their own kind, which was learnt without them; {guessing}."
+            f"According to the {self.of}, {right} of {many} pictures of known kinds are closest to their "
+            f"own kind, which was learnt without them; {guessing}."
         )
 
     def warning(self) -> str | None:
@@ -69,7 +69,7 @@ class KnownQuality:
         if not self.near_chance:
             return None
         help_ = f" What may help: {'; '.join(self.remedies)}." if self.remedies else ""
-        return f"The known kinds are hardly told apart, so do not trust the new kinds. {self.in_words()}{help_}"
+        return f"The known kinds can hardly be told apart, so do not trust the new kinds. {self.in_words()}{help_}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it by name, as the run folder keeps it, with what was concluded."""

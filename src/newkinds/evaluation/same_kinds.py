@@ -47,8 +47,9 @@ def in_words(pairs: Sequence[Sequence[str]]) -> str:
     if not pairs:
         return ""
     told = [f"{one!r} and {other!r}" for one, other in pairs[:SHOWN]]
-    more = f", and {len(pairs) - SHOWN} further pairs" if len(pairs) > SHOWN else ""
+    more = f", and {len(pairs) - SHOWN} more pairs" if len(pairs) > SHOWN else ""
     return (
-        f"Known kinds look the same: {'; '.join(told)}{more}. Their pictures lie among one another as if they were of "
-        "one kind, and pictures of the heap go to either of the two. Make them one kind if they are."
+        f"Some known kinds look the same: {'; '.join(told)}{more}. Their pictures are mixed together as "
+        "if they were one kind, so pictures in the heap may go to either. If they are one kind, give "
+        "them as one."
     )

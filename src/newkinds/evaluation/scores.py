@@ -17,7 +17,7 @@ from newkinds.evaluation.coverage import Coverage
 from newkinds.evaluation.mixed import MixedScores, mixed_scores
 from newkinds.evaluation.truth import UNKNOWN
 
-_ONE_EACH = "Give a true kind for every picture that is to be scored."
+_ONE_EACH = "Give the true kind of every picture to be scored."
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,12 @@ def score(kinds: Sequence[int] | NDArray[np.int64], truth: Sequence[str] | NDArr
     that holds none of those is not counted as an error.
     """
     if len(kinds) != len(truth):
-        raise UsageError(f"{len(kinds)} kinds do not go with the truth about {len(truth)} pictures.", hint=_ONE_EACH)
+        raise UsageError(
+            f"Kinds are given for {len(kinds)} pictures, but the truth is about {len(truth)}.", hint=_ONE_EACH
+        )
     named = np.array([kind != UNKNOWN for kind in truth], dtype=bool)
     if not named.any():
-        raise UsageError(f"The truth names none of the {len(truth)} pictures.", hint=_ONE_EACH)
+        raise UsageError(f"The truth covers none of the {len(truth)} pictures.", hint=_ONE_EACH)
     found = np.unique(np.asarray(kinds)[named], return_inverse=True)[1]
     true = np.unique(np.asarray(truth)[named], return_inverse=True)[1]
     n_found, n_true = len(np.unique(kinds)), int(true.max()) + 1

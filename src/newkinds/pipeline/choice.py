@@ -55,16 +55,16 @@ def _chosen(settings: CoreSettings, known: Source, offline: bool, progress: Prog
         return None
     if not look.are_photographs:
         progress.say(
-            f"The network is trained here, on the known pictures: {look}. Also possible: --network efficientnet-lite0 "
-            "or another pretrained one, see `newkinds networks`."
+            f"A network will be trained here on the known pictures: {look}. To use a pretrained one "
+            "instead, add --network efficientnet-lite0 or another from `newkinds networks`."
         )
         return None
     try:
         return _pretrained(settings, offline, progress, f"as the known pictures are photographs: {look}")
     except UsageError as error:
         progress.warn(
-            "The known pictures are photographs, and no pretrained network is at hand, so a small one is trained here, "
-            f"which will sort them much worse. {error.hint} ({error.message})"
+            "The known pictures are photographs, but no pretrained network is available, so a small one "
+            f"will be trained here, which will sort them much worse. {error.hint} ({error.message})"
         )
         return None
 
@@ -80,12 +80,12 @@ def _pretrained(settings: CoreSettings, offline: bool, progress: Progress, why: 
             continue
         preferred = f"{' '.join(refused)} " if refused else ""
         others = "".join(f"--network {other} or " for other in FOR_PHOTOGRAPHS[FOR_PHOTOGRAPHS.index(name) + 1 :])
-        progress.say(f"The network is {name}, pretrained, {why}.")
-        progress.say(f"{preferred}Also possible: {others}another of `newkinds networks`.")
+        progress.say(f"Using the pretrained network {name}, {why}.")
+        progress.say(f"{preferred}To use another one: {others}any other from `newkinds networks`.")
         return found
     raise UsageError(
-        f"No pretrained network is at hand: {' '.join(refused)}",
-        hint=f"To have one: {_INSTALL}, or name it with --network.",
+        f"No pretrained network is available: {' '.join(refused)}",
+        hint=f"To get one: {_INSTALL}; or name one with --network.",
     )
 
 

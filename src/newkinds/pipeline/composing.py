@@ -94,14 +94,14 @@ def compose(
     """
     if not earlier.lists(names.KINDS):
         raise RunError(
-            f"{earlier.path} is not finished: its pictures are not sorted yet.",
-            hint="Type the line that began it again, which finishes it, and then this one.",
+            f"{earlier.path} is not finished: its pictures have not been sorted yet.",
+            hint="Run the command that started it again, which finishes it, and then this one.",
         )
     journal = Journal.open(earlier, progress)
     if line is not None and journal.last > line:
         progress.warn(
-            f"People have said more about {earlier.path} since this run was begun, which goes by {line} lines of its "
-            "journal. Another --out takes all of it."
+            f"People have said more about {earlier.path} since this run was started; this run uses only "
+            f"the first {line} lines of its journal. To use everything, start again with another --out."
         )
     line = journal.last if line is None else line
     history, machine = journal.at(line), journal.answer
@@ -167,22 +167,22 @@ def _not_there_yet(
     """Return which of the new pictures are not among the earlier ones, by content, and how many are."""
     if known.pixels.shape[1:] != new.pixels.shape[1:]:
         raise DataError(
-            f"{new.source} has pictures of another shape, {new.pixels.shape[1:]}, than {earlier} took, "
-            f"{known.pixels.shape[1:]}.",
-            hint="Give pictures like those before.",
+            f"{new.source} has pictures of shape {new.pixels.shape[1:]}, but those in {earlier} have "
+            f"shape {known.pixels.shape[1:]}.",
+            hint="Give pictures of the same shape.",
         )
     there = {*known.row_keys, *old.row_keys}
     taken = [row for row, key in enumerate(new.row_keys) if key not in there]
     again = [new.names[row] for row, key in enumerate(new.row_keys) if key in there]
     if not taken:
         raise UsageError(
-            f"All {len(new):,} pictures of {new.source} are in {earlier} already.",
-            hint="Give pictures that are new; `newkinds discover ... --again` sorts the same ones anew.",
+            f"All {len(new):,} pictures in {new.source} are already in {earlier}.",
+            hint="Give new pictures; to sort the same ones again, use `newkinds discover ... --again`.",
         )
     if again:
         progress.warn(
-            f"{len(again):,} of {len(new):,} pictures of {new.source} are in {earlier} already, and stay what they are "
-            f"there: {some_of(again)}."
+            f"{len(again):,} of {len(new):,} pictures in {new.source} are already in {earlier}, and stay "
+            f"as they are there: {some_of(again)}."
         )
     return np.array(taken, dtype=np.int64), len(again)
 
@@ -272,16 +272,18 @@ def _say(growth: Growth, state: State, progress: Progress) -> None:
     """Say what comes along from the earlier run."""
     if not growth.accepted:
         progress.warn(
-            f"No kind of {growth.run} was accepted: its new kinds stay open, and its pictures in the heap. "
-            "`newkinds open` is where kinds are accepted, by name."
+            f"No new kind in {growth.run} has been accepted, so its new kinds stay open and its pictures "
+            "stay in the heap. Name and accept kinds with `newkinds open`."
         )
     for name, number in growth.accepted.items():
-        progress.say(f"Known from now on: {name} ({number:,} pictures, {growth.was[name]} before).")
+        progress.say(f"Known from now on: {name} ({number:,} pictures, formerly {growth.was[name]}).")
     small = [kind for kind in growth.carried.accepted if state.status.get(kind) == "accepted"]
     if small:
-        progress.warn(f"Accepted, and with fewer than {FEWEST} pictures too small to be known: {', '.join(small)}.")
+        progress.warn(
+            f"Accepted, but too small to become known kinds (fewer than {FEWEST} pictures): {', '.join(small)}."
+        )
     came = int((~growth.is_new).sum())
-    progress.say(f"Week {growth.week}: {int(growth.is_new.sum()):,} new pictures, {came:,} from before.")
+    progress.say(f"Week {growth.week}: {int(growth.is_new.sum()):,} new pictures, {came:,} earlier ones.")
 
 
 def _npz(images: ImageSet, kinds: Sequence[str] | None) -> bytes:

@@ -68,7 +68,7 @@ def open_earlier(
     option = "--known" if which == "known" else "--pictures"
     if isinstance(source, str) and in_memory(source):
         raise RunError(
-            f"The {which} pictures of the run in {run.path} were given in memory ({source}).",
+            f"The {which} pictures of the run in {run.path} were given from memory ({source}).",
             hint=f"Give them again, in Python, with {option.removeprefix('--')}=.",
         )
     try:
@@ -76,7 +76,7 @@ def open_earlier(
     except DataError as error:
         raise RunError(
             f"The {which} pictures of {run.path} cannot be opened: {error.message}",
-            hint=f"Say where they are now with {option} FOLDER.",
+            hint=f"Give their new place with {option} FOLDER.",
         ) from error
     row = {name: number for number, name in enumerate(images.names)}
     wanted = images.names if wanted is None else wanted
@@ -85,13 +85,13 @@ def open_earlier(
     if gone:
         if len(rows) == 0:
             raise RunError(
-                f"None of the {len(wanted):,} {which} pictures of {run.path} is in {images.source}, such as "
-                f"{gone[0]!r}.",
-                hint=f"Say where they are now with {option} FOLDER.",
+                f"None of the {len(wanted):,} {which} pictures of {run.path} is in {images.source}: "
+                f"{gone[0]!r}, for example, is not there.",
+                hint=f"Give their new place with {option} FOLDER.",
             )
         progress.warn(
-            f"{len(gone):,} of the {len(wanted):,} {which} pictures of {run.path} are gone and left out: "
-            f"{some_of(gone)}. What was said of them stays in that run."
+            f"{len(gone):,} of the {len(wanted):,} {which} pictures of {run.path} are missing and are "
+            f"left out: {some_of(gone)}. What was said about them stays in that run."
         )
     picked = images.select([row[wanted[number]] for number in rows.tolist()])
     intact = not gone and _is_same(run, which, picked)

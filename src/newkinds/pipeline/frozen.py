@@ -88,17 +88,19 @@ def behind(network: Network, found: Solution) -> Solution:
 def in_words(transfer: Transfer) -> str:
     """Return what the known kinds taught, and how much it helps to tell kinds apart that it was not learnt from."""
     if not transfer.tried:
-        what = "nothing" if transfer.chosen == "none" else f"what was asked for, {transfer.chosen}"
-        return f"The known kinds teach {what} about the network's features."
+        if transfer.chosen == "none":
+            return "The network's features are used as they are: the known kinds change nothing about them."
+        return f"The network's features are adapted to the known kinds, as was asked for ({transfer.chosen})."
     told = {way: f"{mean:.0%}" for way, (mean, _) in transfer.tried.items()}
     before = told.get("none")
     if transfer.chosen == "none":
         return (
-            "The known kinds teach nothing about the network's features that helps with others: with some of them "
-            f"hidden, {before} of the pictures most like one are of its kind, and no more with what the rest teaches."
+            "The network's features are used as they are, because the known kinds teach nothing that helps with new "
+            f"ones: when some of them were hidden, {before} of the pictures most similar to a hidden one were of its "
+            "kind, and no more after learning from the others."
         )
-    without = f", and {before} without that" if before else ""
+    without = f", against {before} without this" if before else ""
     return (
-        "The known kinds teach which differences count: with some of them hidden, "
-        f"{told[transfer.chosen]} of the pictures most like one are of its kind{without} ({transfer.chosen})."
+        f"The network's features are adapted to the known kinds ({transfer.chosen}): when some of them were hidden, "
+        f"{told[transfer.chosen]} of the pictures most similar to a hidden one were of its kind{without}."
     )

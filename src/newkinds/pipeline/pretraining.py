@@ -44,7 +44,7 @@ def network_of_run(
     """
     if not run.has(names.NETWORK):
         if settings.network not in UNTRAINED:
-            progress.say(f"Learning by the {settings.pretrain.loss} loss: {why}.")
+            progress.say(f"Training with the {settings.pretrain.loss} loss: {why}.")
         found = pretrain(
             known,
             settings.pretrain,
@@ -152,14 +152,14 @@ def read_auxiliary(file: Path, name: str, known: ImageSet, settings: CoreSetting
     tensors, told = from_bytes(read_bytes(file), str(file))
     wanted = _about_auxiliary(name, known, settings)
     differing = [
-        f"{key} is {told[key]!r}, not {value!r}" if key in told else f"it does not say its {key}"
+        f"{key} is {told[key]!r}, not {value!r}" if key in told else f"it does not give its {key}"
         for key, value in wanted.items()
         if told.get(key) != value
     ]
     if differing:
         raise DataError(
             f"{file} is not the auxiliary network {name!r} for these pictures: {'; '.join(differing)}.",
-            hint="Give the file that was learnt from the same known pictures with the same network, or leave it out.",
+            hint="Give the file that was trained on the same known pictures with the same network, or leave it out.",
         )
     return tensors
 

@@ -164,15 +164,20 @@ class Rehearsal:
     def in_words(self) -> str:
         """Return what came of it as a sentence."""
         if not self.rehearsed:
-            return f"Nothing could be rehearsed: {self.why}."
+            return f"No rehearsals were possible: {self.why}."
         if self.hopeless:
             return why_hopeless(self.rehearsed, self.chosen)
         shares = [one.trials[self.chosen].acc for one in self.rehearsed]
         hidden = max(len(one.hidden) for one in self.rehearsed)
-        found = f"{in_rehearsals(len(shares), hidden, min(shares), max(shares))} of their pictures were sorted right."
+        found = (
+            f"{in_rehearsals(len(shares), hidden, min(shares), max(shares))} of their pictures were sorted correctly."
+        )
         if hidden >= FEW:
             return found
-        return f"{found} So few kinds are easily told apart: of more, expect less. More known kinds would tell more."
+        return (
+            f"{found} So few kinds are easy to tell apart: expect less with more kinds. More known kinds "
+            "would make this more reliable."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the observations as plain values."""
@@ -223,8 +228,8 @@ def too_few(stage: Stage) -> str:
     """Return why these pictures are too few to rehearse with, and what would be needed."""
     least = FEWEST_HIDDEN + (SPARED if stage.way is not None else 0)
     return (
-        f"rehearsals need {least} known kinds of at least {FEWEST_EACH} pictures that f has not learnt from, of which "
-        "some can be hidden"
+        f"rehearsals need at least {least} known kinds, each of {FEWEST_EACH} pictures or more, that the "
+        "network was not trained on"
     )
 
 
@@ -245,8 +250,8 @@ def _files(stage: Stage, draws: Sequence[Draw]) -> list[tuple[dict[str, torch.Te
                 minutes = from_writer(lambda: (time.monotonic() - begun) / 60)
                 if not ended and minutes > stage.settings.rehearse.minutes:
                     stage.progress.warn(
-                        f"{len(found)} of {len(draws)} rehearsals were made: they take longer than "
-                        f"rehearse.minutes = {stage.settings.rehearse.minutes:g}."
+                        f"Only {len(found)} of {len(draws)} rehearsals were made: more would take longer "
+                        f"than rehearse.minutes = {stage.settings.rehearse.minutes:g}."
                     )
                     break
                 stage.run.put(name, _kept(stage, draw, still_tried([one for _, one in found], stage.candidates)))

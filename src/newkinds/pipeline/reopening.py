@@ -63,13 +63,14 @@ def _both(known: ImageSet, unsorted: ImageSet) -> tuple[tuple[ImageSet, Which], 
 def _opened(run: RunFolder, which: Which, cache: Cache | None, progress: Progress) -> ImageSet:
     source = source_of(run, which=which)
     if isinstance(source, str) and in_memory(source):
-        raise _missing(run, f"its {which} pictures, which were given in memory ({source})")
+        raise _missing(run, f"its {which} pictures, which were given from memory ({source})")
     return open_for(run, source, None, progress, labelled=which == "known", cache=cache)
 
 
 def _missing(run: RunFolder, what: str) -> RunError:
     return RunError(
-        f"The folder {run.path} does not have {what}.", hint="Type the line that made it, with --again, or in Python."
+        f"The folder {run.path} does not have {what}.",
+        hint="Run the command that made it with --again, or do so in Python.",
     )
 
 

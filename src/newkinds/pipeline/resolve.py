@@ -61,11 +61,11 @@ def _network(
             raise UsageError(
                 f"The weights are for pictures of {weights.channels}x{weights.size}x{weights.size}, these are "
                 f"{known.channels}x{known.size}x{known.size}.",
-                hint=f"Set images.size to {weights.size}, or leave the weights out.",
+                hint=f"Set images.size to {weights.size}, or do not give weights.",
             )
         if settings.network not in ("auto", weights.name):
             raise UsageError(
-                f"The weights are of the network {weights.name!r}, not {settings.network!r}.",
+                f"The weights belong to the network {weights.name!r}, not {settings.network!r}.",
                 hint="Leave --network out.",
             )
         return weights.name
@@ -84,13 +84,13 @@ def _network_size(settings: CoreSettings, known: ImageSet, weights: Network | No
     asked = settings.network_size
     if known.is_embedding and asked not in ("auto", 1):
         raise UsageError(
-            f"network_size = {asked} is for pictures, and these are ready-made embeddings.", hint="Leave it out."
+            f"network_size = {asked} applies to pictures, but these are ready-made embeddings.", hint="Leave it out."
         )
     if weights is None:
         return known.size if asked == "auto" else asked
     if asked not in ("auto", weights.network_size):
         raise UsageError(
-            f"The weights are of a network that brings pictures to {weights.network_size} pixels, not to {asked}.",
+            f"The weights belong to a network that scales pictures to {weights.network_size} pixels, not to {asked}.",
             hint="Leave network_size out.",
         )
     return weights.network_size
@@ -102,6 +102,6 @@ def _network_features(settings: CoreSettings, weights: Network | None) -> str:
         what = settings.network if weights is None else weights.name
         raise UsageError(
             f"network_features = {asked!r} is not possible: the network {what!r} gives {given!r}.",
-            hint="Leave it out, or name one of the networks efficientnet-lite without --weights.",
+            hint="Leave it out, or name one of the efficientnet-lite networks without --weights.",
         )
     return given

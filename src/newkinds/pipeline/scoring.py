@@ -28,10 +28,10 @@ def score_machine(run: RunFolder) -> tuple[Scores, Scores]:
     told = pinned_again(run, len(confirmed))
     test = confirmed & ~told
     if answer.state is None or not test.any():
-        since = " since it was sorted again by what they said" if told.any() else ""
+        since = " since its pictures were last sorted again" if told.any() else ""
         raise UsageError(
             f"Nobody has confirmed any picture of the run in {run.path}{since}.",
-            hint="Confirm or move some others, or give another --truth.",
+            hint="Confirm or move some more pictures, or give another --truth.",
         )
     kinds = [answer.state.kinds[kind] for kind in answer.state.kind.tolist()]
     truth = [kind if yes else UNKNOWN for kind, yes in zip(kinds, test, strict=True)]

@@ -79,7 +79,7 @@ class Pipeline(HeapStages):
         check_unsorted(unsorted)
         if isinstance(settings.kinds, int) and settings.kinds > len(unsorted):
             raise UsageError(
-                f"{settings.kinds} kinds were asked for, but there are {len(unsorted)} unsorted pictures.",
+                f"{settings.kinds} kinds were asked for, but there are only {len(unsorted)} unsorted pictures.",
                 hint=f"Ask for 2 to {len(unsorted)} with --kinds, or give more pictures.",
             )
         self.unsorted = unsorted
@@ -140,7 +140,7 @@ class Pipeline(HeapStages):
             epochs = self.settings.pretrain.epochs
             trained_for = epochs if self.weights is None and isinstance(epochs, int) else None
             help_ = "; ".join(remedies(self.known, trained_for))
-            raise HopelessError(why, hint=f"What may help: {help_}. To go on nevertheless: --anyway.")
+            raise HopelessError(why, hint=f"What may help: {help_}. To sort the heap all the same, add --anyway.")
         self.progress.warn(why)
         return found
 
@@ -167,7 +167,7 @@ class Pipeline(HeapStages):
         new = found.assignment.of_sort("new")
         empty = int((found.assignment.sizes[new] == 0).sum())
         if empty:
-            self.progress.warn(f"{empty} of {len(new)} kinds stayed empty. {method.advice}")
+            self.progress.warn(f"{empty} of {len(new)} new kinds stayed empty. {method.advice}")
         told = self._strangers(network, found.assignment, settings)
         named, head = self.settled(found.assignment)
         found = replace(found, assignment=named)
@@ -222,11 +222,11 @@ class Pipeline(HeapStages):
         """Sort the pictures of a sorted run anew by what people said since, and keep that answer in its place."""
         answer = read_answer(self.run, self.progress)
         if self._is_sorted_again(answer):
-            self.progress.say("Nothing was said since the pictures were sorted again.")
+            self.progress.say("Nothing has been said since the pictures were last sorted again.")
             return
         if answer.state is None or not answer.is_corrected:
             raise UsageError(
-                f"Nobody has said anything about the kinds in {self.run.path} that could be used.",
+                f"Nobody has said anything about the kinds in {self.run.path} that could be used to sort again.",
                 hint="Move or confirm pictures, merge or split kinds, or leave --again out.",
             )
         said = what_was_said(answer.machine, answer.state, answer.line)
@@ -241,7 +241,7 @@ class Pipeline(HeapStages):
             self._say_again(said.line)
         self.run.sync()
         changed = int((found.kinds != answer.assignment.kinds).sum())
-        self.progress.say(f"Sorted again by what was said: {changed:,} of {len(found):,} pictures are elsewhere.")
+        self.progress.say(f"Sorted again, using what people said: {changed:,} of {len(found):,} pictures changed kind.")
 
     def _is_sorted_again(self, answer: Answer) -> bool:
         """Return whether an answer holds all that was said; if a crash left that half recorded, record it."""
@@ -437,7 +437,10 @@ class Pipeline(HeapStages):
         said = np.zeros(len(self.unsorted), np.bool_) if answer.state is None else answer.state.said
         if spoken := int((said & ~pinned_again(self.run, len(said))).sum()):
             what = "a picture" if spoken == 1 else f"{spoken:,} pictures"
-            self.progress.say(f"People have spoken of {what} since they were sorted: --again sorts the others by that.")
+            self.progress.say(
+                f"People have said something about {what} since the pictures were sorted; --again uses "
+                "it to sort the others."
+            )
         stale = self.run.followed(names.PAGE) != answer.holds
         if page and (not self.run.has(names.PAGE) or stale or (self.truth is not None and not scored)):
             report_run(self.run, self.unsorted, progress=self.progress)

@@ -17,8 +17,8 @@ from newkinds.transfer import Transfer
 from newkinds.unlike import OfHeap, Unlike, learn, probability_of_none
 
 ALL_UNLIKE = (
-    "Most pictures of the heap are unlike one another and unlike all known kinds: hardly any has its like, so the "
-    "kinds may mean nothing."
+    "Most pictures in the heap are unlike one another and unlike all known kinds, so the kinds that were "
+    "found may mean nothing."
 )
 
 Told = tuple[Unlike, OfHeap]

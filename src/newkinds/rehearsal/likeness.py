@@ -35,7 +35,8 @@ def far_in_words(heap: float, rehearsed: Sequence[float]) -> str:
         return ""
     low, high = min(rehearsed), max(rehearsed)
     return (
-        "The unsorted pictures are unlike anything known: the known picture most like each has a similarity of "
-        f"{heap:.2f} on average, and {low:.2f} to {high:.2f} where your own kinds were hidden. What rehearsals say may "
-        "not hold for such pictures; known kinds of the same sort would help."
+        "The unsorted pictures are unlike anything known: their similarity to the most similar known "
+        f"picture is {heap:.2f} on average, against {low:.2f} to {high:.2f} for your own kinds when they "
+        "were hidden. What rehearsals say may not hold for such pictures. Known kinds of the same sort "
+        "would help."
     )

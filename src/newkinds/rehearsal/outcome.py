@@ -122,8 +122,8 @@ def why_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> str:
     if pixels and np.mean(pixels) >= chance:
         rival = f"k-means on their pixels gives {np.mean(pixels):.0%}"
     return (
-        f"Rehearsals say that this would not work: with known kinds hidden, {acc:.0%} of their pictures were sorted "
-        f"right, and {rival}."
+        f"Rehearsals say that this would not work: when known kinds were hidden, only {acc:.0%} of their "
+        f"pictures were sorted correctly, while {rival}."
     )
 
 
@@ -131,8 +131,8 @@ def choice_in_words(tried: Sequence[Tried], chosen: str) -> str:
     """Return what was chosen in place of what was set, and why."""
     best = next(one for one in tried if one.name == chosen)
     return (
-        f"Chosen by rehearsals: {chosen}, {best.acc:.1%} of hidden pictures right instead of {tried[0].acc:.1%} with "
-        "the settings as they were."
+        f"Settings chosen by rehearsals: {chosen}. They sorted {best.acc:.1%} of the hidden pictures "
+        f"correctly; the settings as given, {tried[0].acc:.1%}."
     )
 
 

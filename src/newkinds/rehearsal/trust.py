@@ -61,11 +61,14 @@ class Trust:
     def in_words(self) -> str:
         """Return what to expect, and why, as one or two sentences."""
         expected = (
-            f"About {self.acc:.0%} of the pictures are probably sorted right ({self.low:.0%} to {self.high:.0%})."
+            f"About {self.acc:.0%} of the pictures are probably sorted correctly ({self.low:.0%} to {self.high:.0%})."
         )
         if self.rehearsed is None:
-            return f"{expected} That is from other data sets: {self.why}."
-        return f"{expected} {in_rehearsals(self.rehearsals, self.hidden, *self.rehearsed)} were."
+            return f"{expected} This estimate comes from other data sets: {self.why}."
+        return (
+            f"{expected} {in_rehearsals(self.rehearsals, self.hidden, *self.rehearsed)} of their "
+            "pictures were sorted correctly."
+        )
 
 
 def judge(
@@ -121,13 +124,13 @@ def _why_wide(rehearsals: int, hidden: int, kinds: int) -> list[str]:
     if not rehearsals or hidden >= FEW:
         return []
     easier = (
-        f" {hidden} kinds are easier to tell apart than {kinds}, so expect less of the heap."
+        f" {hidden} kinds are easier to tell apart than {kinds}, so expect a lower share in the heap."
         if hidden < kinds / 2
         else ""
     )
     return [
-        f"Only {hidden} of your own kinds were hidden at a time, which tells less than {FEW} or more would: the range "
-        f"is wider for that.{easier}"
+        f"Only {hidden} of your own kinds were hidden at a time. That says less than hiding {FEW} or "
+        f"more would, so the range is wider.{easier}"
     ]
 
 

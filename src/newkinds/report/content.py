@@ -43,17 +43,17 @@ STANDS_OUT = 0.02  # below the mean of all kinds: a kind to look at first
 MAX_SKIPPED = 200  # listed by name; the others are counted
 
 SCORES = {
-    "acc": ("ACC", True, "Share of pictures in the right kind, kinds matched one to one with the true ones"),
+    "acc": ("ACC", True, "Share of pictures in the right kind, with kinds matched one to one with the true ones"),
     "nmi_geometric": ("NMI", False, "Normalised mutual information, geometric mean"),
     "nmi_arithmetic": ("NMI, arithmetic", False, "Normalised mutual information, arithmetic mean"),
     "ari": ("ARI", False, "Adjusted Rand index"),
-    "kmeans_acc": ("ACC of k-means alone", True, "What clustering the features without training on them gives"),
+    "kmeans_acc": ("ACC of k-means alone", True, "What clustering the features gives without further training"),
     "all": ("All", True, "Share of pictures that are right under one matching of all kinds, known and new"),
     "old": ("Old", True, "The same among pictures of known kinds"),
     "new": ("New", True, "The same among pictures of new kinds"),
-    "named": ("Right by name", True, "Pictures of known kinds have to be under their name; new kinds are matched"),
+    "named": ("Right by name", True, "Pictures of known kinds must be under their own name; new kinds are matched"),
     "auroc": ("Known or new, AUROC", False, "How often a new picture seems newer than a known one"),
-    "rejected_rightly": ("None of these, rightly", True, "Of the pictures that were called none of these"),
+    "rejected_rightly": ("None of these, correctly", True, "Share of the pictures called none of these that truly are"),
 }
 
 
@@ -120,7 +120,7 @@ class Content:
     def right(self) -> Score | None:
         """The share of pictures that are right by the truth, where it is known, in plain words."""
         found = next((score for score in self.scores if score.key == "acc"), None)
-        return found and replace(found, label=f"Right by the truth{_part(self.data.coverage)}")
+        return found and replace(found, label=f"Actually right{_part(self.data.coverage)}")
 
     @property
     def count_range(self) -> CountRange | None:

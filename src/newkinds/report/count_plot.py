@@ -19,7 +19,7 @@ def count_plot(count: Mapping[str, Any]) -> bytes:
         (left, "accuracy", "accuracy on the probes", "#0072b2"),
         (right, "index", "index of the unsorted", "#d55e00"),
     ]
-    about = "K, clusters beside those of the probe kinds; dashed: the mean of both optima"
+    about = "K, clusters next to those of the probe kinds; dashed: mean of both optima"
     if count.get("estimator") == "rehearsed":
         right.set_visible(False)
         curves, about = [(left, "index", "probability", "#0072b2")], "K, new kinds; dashed: the estimate"

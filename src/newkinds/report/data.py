@@ -102,8 +102,8 @@ class ReportData:
         bad |= ~((self.probabilities >= low) & (self.probabilities <= high)).all(axis=1)  # false for NaN, too
         if bad.any():
             raise DataError(
-                f"{int(bad.sum())} of {n} pictures have features that are not finite or probabilities outside [0, 1], "
-                f"the first is {self.names[int(bad.argmax())]!r}."
+                f"{int(bad.sum())} of {n} pictures have features that are not finite or probabilities "
+                f"outside [0, 1]; the first is {self.names[int(bad.argmax())]!r}."
             )
 
     def __len__(self) -> int:

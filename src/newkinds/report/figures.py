@@ -89,14 +89,14 @@ def draw_figures(run: RunFolder, images: ImageSet, out: Path, progress: Progress
     need the truth, and figures with pictures need pictures.
     """
     if os.path.lexists(out) and not out.is_dir():
-        raise UsageError(f"{out} is no folder: figures cannot go there.", hint="Choose another --out.")
+        raise UsageError(f"{out} is not a folder, so figures cannot be written there.", hint="Choose another --out.")
     what = shown(run, images)
     drawn: list[Path] = []
     for name, draw in FIGURES.items():
         with mpl.rc_context(STYLE):
             figure = draw(what)
         if figure is None:
-            progress.say(f"{name}: the run has nothing for it.")
+            progress.say(f"Left out {name}: the run has nothing to draw for it.")
             continue
         ours = out == run.path / names.FIGURES
         if not ours:

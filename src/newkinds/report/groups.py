@@ -34,8 +34,8 @@ def group_kinds(data: ReportData, kinds: Sequence[KindSummary]) -> list[Group]:
         return [Group("new", "", "", by["new"])]
     found = [kind for kind in by["known"] if kind.size]
     absent = [data.kind_name(kind.kind) for kind in by["known"] if not kind.size]
-    about = f"No picture is of: {', '.join(absent)}." if absent else ""
-    nobody = "They are unlike the pictures of all kinds, known and new."
+    about = f"No pictures of: {', '.join(absent)}." if absent else ""
+    nobody = "These pictures are unlike those of every kind, known or new."
     groups = [Group("new", "New kinds", "", by["new"]), Group("known", "Known kinds in the heap", about, found)]
     groups.append(Group("none", "None of these", nobody, [kind for kind in by["none"] if kind.size]))
     return [group for group in groups if group.kinds or (group.key == "known" and absent)]
@@ -64,7 +64,7 @@ def heap_in_words(data: ReportData) -> str:
     if data.heap is not None and data.heap["holds"] == "mixed":
         judged = int(data.heap.get("judged", n))
         known, low, high = (text.whole(round(judged * data.heap[key])) for key in ("known", "low", "high"))
-        whom = "pictures" if judged == n else "pictures that nobody had spoken of"
+        whom = "pictures" if judged == n else "pictures that nobody had said anything about"
         said.append(f"About {known} of {text.whole(judged)} {whom} are of known kinds ({low} to {high}).")
     sizes = data.assignment.sizes
     parts = []
@@ -74,5 +74,5 @@ def heap_in_words(data: ReportData) -> str:
             parts.append(f"{text.whole(int(sizes[rows].sum()))} in {text.plural(len(rows), f'{sort} kind')}")
     nobody = int(sum(size for size, sort in zip(sizes.tolist(), sorts, strict=True) if sort == "none"))
     if nobody:
-        parts.append(f"{text.whole(nobody)} in none of these")
-    return " ".join([*said, f"Here: {', '.join(parts)}."])
+        parts.append(f"{text.whole(nobody)} in none of them")
+    return " ".join([*said, f"In this result: {', '.join(parts)}."])

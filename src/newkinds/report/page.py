@@ -56,7 +56,7 @@ def write_report(data: ReportData, out: Path, progress: Progress = QUIET) -> Pat
     except OSError as error:
         raise RunError(
             f"The report cannot be written to {out}: {error.strerror or error}.",
-            hint="Give another folder, or make room and try again.",
+            hint="Give another folder, or free some space and try again.",
         ) from error
     return target
 
@@ -166,7 +166,7 @@ def _hash(inline: str) -> str:
 def check_target(out: Path) -> None:
     """Refuse a target where the page would replace something that is not a report."""
     if out.exists() and not out.is_dir():
-        raise RunError(f"{out} is a file, the report needs a folder.", hint="Give another folder for the report.")
+        raise RunError(f"{out} is a file, but the report needs a folder.", hint="Give another folder for the report.")
     page = out / NAME
     if not page.exists():
         return
@@ -177,5 +177,5 @@ def check_target(out: Path) -> None:
         head = b""
     if GENERATOR.encode() not in head:
         raise RunError(
-            f"{page} exists and is not a report of newkinds.", hint="Give another folder, or move that file away."
+            f"{page} exists and is not a newkinds report.", hint="Give another folder, or move that file away."
         )

@@ -105,9 +105,13 @@ def _words(values: Mapping[str, Any]) -> str:
     """Return what changed settings mean to somebody who does not know them; "" where only their names can tell."""
     if "initialise.neighbours" in values:
         number = values["initialise.neighbours"]
-        return f"each picture is sorted together with the {number} most like it" if number else "each is sorted alone"
+        return (
+            (f"each picture is sorted together with the {number} most similar ones")
+            if number
+            else "each picture is sorted on its own"
+        )
     if values.get("transfer.kind") == "none":
-        return "what the known kinds teach is left out"
+        return "nothing learnt from the known kinds is used"
     if "method" in values:
         return f"another method, {text.visible(str(values['method']))}"
     return ""

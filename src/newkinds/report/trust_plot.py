@@ -61,8 +61,8 @@ def reliability_plot(trust: Trust) -> Markup:
     parts.append(Markup('<path class="curve line0" d="M{}"/>').format(steps))
     dot = Markup('<circle class="dot line0" cx="{}" cy="{}" r="4"/>')
     parts.extend(dot.format(x(said), y(right)) for _, said, right in trust.bins)
-    parts.append(Markup('<text class="end" x="{}" y="{}">said to be right</text>').format(x(1), height - 8))
-    parts.append(Markup('<text x="{}" y="{}">were right</text>').format(EDGE + 6, TOP + 12))
+    parts.append(Markup('<text class="end" x="{}" y="{}">percentage given</text>').format(x(1), height - 8))
+    parts.append(Markup('<text x="{}" y="{}">actually right</text>').format(EDGE + 6, TOP + 12))
     return Markup("").join([*parts, Markup("</svg>")])
 
 
@@ -88,4 +88,4 @@ def _rehearsals_in_words(trust: Trust, rows: tuple[Rehearsed, ...]) -> str:
     """Describe the rows, for screen readers."""
     shares = ", ".join(text.percent(one.right, 0) for one in rows)
     low, high = text.percent(trust.low, 0), text.percent(trust.high, 0)
-    return f"Right: {text.percent(trust.acc, 0)} expected of this heap, {low} to {high}; in rehearsals {shares}."
+    return f"Right: {text.percent(trust.acc, 0)} expected for this heap, {low} to {high}; in rehearsals {shares}."

@@ -17,10 +17,10 @@
     const known = points.known ? points.known[i] : -1;
     return {
       name: points.name[i],
-      kind: `${moment === undefined ? "" : `${names.of(moment)}; in the end `}${names.of(points.kind[i])}${points.calibrated ? `, right for ${points.percent[i]} of 100 such pictures` : ""}`,
+      kind: `${moment === undefined ? "" : `${names.of(moment)}; at the end `}${names.of(points.kind[i])}${points.calibrated ? `, right for ${points.percent[i]} of 100 such pictures` : ""}`,
       second: second < 0 ? "" : `or ${names.of(second)}`,
       known: known < 0 ? "" : `nearest known kind: ${data.known[known]}`,
-      truth: points.truth ? `in truth: ${points.truths[points.truth[i]] || "not said"}` : "",
+      truth: points.truth ? `true kind: ${points.truths[points.truth[i]] || "unknown"}` : "",
     };
   }
 

@@ -45,11 +45,11 @@ newkinds.names = (() => {
     try {
       found = JSON.parse(text);
     } catch {
-      throw new Error("This is not a file of names: it is no JSON.");
+      throw new Error("This is not a names file: it is not JSON.");
     }
     const table = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
     if (!table(found) || found.newkinds !== "names" || !table(found.names)) {
-      throw new Error("This is not a file of names that was saved here.");
+      throw new Error("This is not a names file saved from a report.");
     }
     const names = Object.entries(found.names);
     const number = new Map(data.kinds.map((kind, index) => [kind.key, index]));
@@ -65,7 +65,7 @@ newkinds.names = (() => {
       );
     }
     const odd = names.find(([, name]) => typeof name !== "string");
-    if (odd) throw new Error(`The name of kind ${odd[0]} in the file is no text.`);
+    if (odd) throw new Error(`The name of kind ${odd[0]} in the file is not text.`);
     return { names: names.map(([kind, name]) => [number.get(kind), name]), run: found.run };
   }
 
@@ -89,7 +89,7 @@ newkinds.names = (() => {
     field.parentElement.hidden = false;
     field.addEventListener("input", () => {
       set(Number(field.dataset.nameOf), field.value);
-      said("Names are kept in a file only: save them before you leave.");
+      said("Names are kept only in a file: save them before you leave.");
     });
   }
   const chosen = element("names-file");

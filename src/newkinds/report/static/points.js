@@ -20,9 +20,9 @@ newkinds.colouring = (() => {
 
   const make = {
     kind: () => ({ labels: null, of: points.kind.slice(), styles: kinds.map((_, i) => style(i)) }),
-    truth: () => listed(points.truths.map((name) => name || "not said"), points.truth.slice()),
+    truth: () => listed(points.truths.map((name) => name || "unknown"), points.truth.slice()),
     known() {
-      const found = listed([...known, "not looked at"], points.known.map((k) => (k < 0 ? known.length : k)));
+      const found = listed([...known, "not compared"], points.known.map((k) => (k < 0 ? known.length : k)));
       found.styles[known.length] = { colour: -1, path: 0, hollow: false };
       return found;
     },

@@ -35,7 +35,7 @@ newkinds.selection = (() => {
     element("selection-title").textContent = `${plural(chosen.length, "picture")} selected`;
     const counts = new Map();
     chosen.forEach((i) => counts.set(points.kind[i], (counts.get(points.kind[i]) || 0) + 1));
-    const parts = [...counts].map(([kind, count]) => `${count.toLocaleString("en")} of ${names.of(kind)}`);
+    const parts = [...counts].map(([kind, count]) => `${count.toLocaleString("en")} in ${names.of(kind)}`);
     const cut = chosen.length > most ? ` The first ${most} are shown.` : "";
     element("selection-kinds").textContent = `${parts.join(", ")}.${cut}`;
     element("selection-pictures").replaceChildren(...chosen.slice(0, most).map(entry));
