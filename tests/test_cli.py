@@ -141,7 +141,7 @@ def test_count_alone_then_discover_in_the_same_folder(
     arguments = [photos / "known", photos / "unsorted", "--out", tmp_path / "run", *QUICK]
     counted = run("count", *arguments)
     assert counted.code == 0
-    assert counted.out.startswith("New kinds: 3; ")
+    assert counted.out.startswith("New kinds: 3, ")
     assert "with other known kinds as the probes" in counted.out
     assert (tmp_path / "run" / "count.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "run" / "kinds.csv").exists()

@@ -210,7 +210,7 @@ def test_remarks_say_what_is_doubtful() -> None:
     assert "with any number of clusters" in flat.remarks[0]
     apart = answer(swept([0.1] * 20 + [0.9, 0.2], [0.5, 0.9] + [0.1] * 20))
     assert "disagree" in apart.remarks[0]
-    assert "beside 20 new clusters" in apart.remarks[0]
+    assert "next to 20 new clusters" in apart.remarks[0]
     edge = answer(swept([0.1, 0.2, 0.9], [NAN, 0.1, 0.2]))
     assert "largest number tried" in edge.remarks[0]
     assert not answer(swept([0.1, 0.9, 0.3, 0.2], [NAN, 0.4, 0.2, 0.1])).remarks
@@ -219,8 +219,8 @@ def test_remarks_say_what_is_doubtful() -> None:
 def test_the_number_in_words() -> None:
     values = answer(swept([0.1, 0.9, 0.2, 0.3], [NAN, 0.1, 0.2, 0.4])).to_dict()
     said = in_words(values)
-    assert said.startswith("New kinds: 2; 0 to 4 with other known kinds as the probes. How often such a range")
-    assert "New kinds: 2; 2 with other" in in_words({**values, "low": 2, "high": 2})
+    assert said.startswith("New kinds: 2, or 0 to 4 with other known kinds as the probes. How often such a range")
+    assert "New kinds: 2, and the same with other known kinds" in in_words({**values, "low": 2, "high": 2})
     assert in_words({**values, "confidence": None}) == "New kinds: 2 (the number that sorts the known kinds best)."
 
 
@@ -265,9 +265,9 @@ def test_probe_kinds_by_number_or_by_name() -> None:
     assert probe_kinds(names[:19], CountSettings(), 0) is None
     assert probe_kinds(names, CountSettings(probes=("greek/*",)), 0) == list(range(15, 30))
     assert probe_kinds(names[:4], CountSettings(probes=("latin/1", "latin/3")), 0) == [1, 3]
-    with pytest.raises(DataError, match=r"'cyrillic/\*' is none of the 30 known kinds"):
+    with pytest.raises(DataError, match=r"'cyrillic/\*' is not one of the 30 known kinds"):
         probe_kinds(names, CountSettings(probes=("latin/*", "cyrillic/*")), 0)
-    with pytest.raises(DataError, match="too few"):
+    with pytest.raises(DataError, match="one probe kind is not enough"):
         probe_kinds(names, CountSettings(probes=("latin/1",)), 0)
 
 

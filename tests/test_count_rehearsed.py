@@ -216,3 +216,4 @@ def test_the_number_in_words() -> None:
         "New kinds: 8, probably 7 to 9. Such a range holds the true number in 80% of cases; hidden known "
         "kinds were counted to within 11%."
     )
+    assert in_words({**values, "low": 8, "high": 8}).startswith("New kinds: 8, and probably no other number. Such a")

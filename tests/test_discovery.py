@@ -36,7 +36,7 @@ def said(capsys: pytest.CaptureFixture[str], one: Discovery) -> str:
 
 def test_how_sure_and_what_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, found(trust=TRUST, rehearsal=REHEARSAL))
-    assert text.startswith("4 pictures in 3 new kinds, of 1 to 2 pictures")
+    assert text.startswith("4 pictures in 3 new kinds, with 1 to 2 pictures each")
     assert TRUST.in_words() in text
     mixed = "Look first at kinds that are probably mixed: new:1 (about 55% of one kind), new:2 (about 60% of one kind)"
     assert f"{mixed}; and 1 picture that is more likely wrong than right." in text
@@ -44,6 +44,14 @@ def test_how_sure_and_what_to_look_at(capsys: pytest.CaptureFixture[str]) -> Non
     assert "confidence" not in text
     assert "Do not trust" not in text
     assert "other settings" not in text
+
+
+def test_kinds_of_one_size(capsys: pytest.CaptureFixture[str]) -> None:
+    alike = found(trust=TRUST, rehearsal=REHEARSAL)
+    p = alike.probabilities[:3]
+    assert "with 1 picture each " in said(capsys, replace(alike, assignment=Assignment.of_new(tuple("abc"), p)))
+    twice = Assignment.of_new(tuple("abcdef"), np.repeat(p, 2, axis=0))
+    assert "with 2 pictures each " in said(capsys, replace(alike, assignment=twice))
 
 
 def test_what_rehearsals_chose_and_warned_of(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,7 +109,7 @@ def test_everything_follows_what_was_said(run: Path, photos: Path) -> None:
 def test_a_run_that_nobody_spoke_about_is_byte_for_byte_what_it_was(run: Path, photos: Path) -> None:
     before = files(run)
     nk.load(run)
-    assert "Nothing was said" in command(str(run))
+    assert "Nothing has been said" in command(str(run))
     again(photos, run)
     assert files(run) == before
     nk.journal(run, say={"do": "accept", "kinds": ["new:0"]}, progress=QUIET)
@@ -139,7 +139,7 @@ def test_the_same_line_makes_a_page_anew_that_does_not_follow_yet(run: Path, pho
     assert page.read_bytes() == before
     again(photos, run, page=True)
     made = page.stat().st_mtime_ns
-    assert b"As people corrected it: 1 action" in page.read_bytes()
+    assert b"With people's corrections: 1 action in" in page.read_bytes()
     again(photos, run, page=True)
     assert page.stat().st_mtime_ns == made
     nk.journal(run, undo=True, progress=QUIET)
@@ -206,10 +206,10 @@ def test_the_command_lists_undoes_and_does_again(run: Path) -> None:
     said = command(str(run))
     assert "new:0 called '[red]hinge'" in said
     assert "new:2 merged into new:1" in said
-    assert "2 actions in force: 0 of 48 pictures confirmed, 1 kinds named" in said
+    assert "2 actions in force: 0 of 48 pictures confirmed, 1 kind named" in said
     said = command(str(run), "--undo", "--times", "2")
     assert said.count("(undone)") == 2
-    assert "0 actions hold" in said
+    assert "0 actions in force" in said
     assert "--redo restores up to 2" in said
     said = command(str(run), "--redo")
     assert said.count("(undone)") == 1
@@ -227,7 +227,7 @@ def test_mending_by_command(run: Path) -> None:
     with pytest.raises(NewkindsError, match="line 2") as caught:
         nk.load(run)
     assert "--mend" in caught.value.hint
-    assert "1 actions hold" in command(str(run), "--mend")
+    assert "1 action in force" in command(str(run), "--mend")
     assert nk.load(run).called == {}
 
 

@@ -98,7 +98,7 @@ def test_benchmarks_of_another_version_are_refused(tmp_path: Path) -> None:
     house = make_house(tmp_path / "benchmarks", "from newkinds import no_such_thing\n")
     found = command("--house", str(house), cwd=tmp_path)
     assert found.returncode == 2
-    assert "do not fit" in found.stderr
+    assert "do not match newkinds" in found.stderr
     assert "no_such_thing" in found.stderr
     assert f"pip install -e {tmp_path}" in found.stderr
 

@@ -31,7 +31,7 @@ def test_words_with_both_figures() -> None:
     assert (few.kinds, few.chance) == (20, pytest.approx(0.05))
     assert "each of 20 known kinds" in few.in_words()
     near = measured(0.996, 500, EVEN, NEAREST_MEAN, of="embeddings")
-    assert near.in_words().startswith("By the embeddings, more than 99% of 500 pictures of known kinds")
+    assert near.in_words().startswith("According to the embeddings, more than 99% of 500 pictures of known kinds")
 
 
 def test_chance_is_the_share_of_the_largest_kind() -> None:

@@ -94,7 +94,7 @@ def test_rows_that_name_no_picture_are_told(tmp_path: Path) -> None:
     file, progress = written(tmp_path, "path,kind\ncat/1.png,cat\nx.png,dog\ny.png,dog\n"), Warnings()
     assert read_truth(file, pictures(), progress) == ("cat", "", "", "")
     (told,) = progress.texts
-    assert "2 of 3," in told
+    assert "2 of 3 paths in " in told
     assert "4 pictures" in told
     assert "'x.png'" in told
     silent = Warnings()
@@ -104,7 +104,7 @@ def test_rows_that_name_no_picture_are_told(tmp_path: Path) -> None:
 
 def test_a_path_with_two_kinds_is_refused(tmp_path: Path) -> None:
     assert read_truth(written(tmp_path, "path,kind\ndog/1.png,dog\ndog/1.png,dog\n"), pictures())[2] == "dog"
-    with pytest.raises(DataError, match=r"'dog/1.png' both 'dog' and, in row 4, 'cat'"):
+    with pytest.raises(DataError, match=r"two kinds for 'dog/1.png': 'dog' and, in row 4, 'cat'"):
         read_truth(written(tmp_path, "path,kind\ndog/1.png,dog\n\ndog/1.png,cat\n"), pictures())
 
 

@@ -776,7 +776,7 @@ def test_a_table_goes_over_an_older_one(run: Path, tmp_path: Path) -> None:
 @pytest.mark.promise(TARGETS)
 def test_figures_go_neither_among_pictures_nor_over_a_file(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         nk.figures(run, out=tmp_path / "file", progress=QUIET)
 
 

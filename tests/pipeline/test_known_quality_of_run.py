@@ -84,9 +84,9 @@ def told_by_file(**more: Any) -> dict[str, Any]:
     return {"classes": ["kind 0", "kind 1"], "held_out_accuracy": 0.5, "held_out": 40, "epochs": 2, **more}
 
 
-def remedies_for(points: NDArray[Any], kinds: int = 2) -> str:
+def remedies_for(points: NDArray[Any], kinds: int = 2, **more: Any) -> str:
     labels = np.arange(len(points)) % kinds
-    found = quality_of_training(told_by_file(), as_set(points, labels), SETTINGS)
+    found = quality_of_training(told_by_file(**more), as_set(points, labels), SETTINGS)
     assert found is not None
     assert found.near_chance
     return "; ".join(found.remedies)
@@ -96,10 +96,11 @@ def test_remedies_are_those_that_apply() -> None:
     photos = np.stack([photograph(seed) for seed in range(12)])
     told = remedies_for(photos)
     assert "newkinds[photos]" in told
-    assert "more known kinds than 2" in told
+    assert "more than 2 known kinds" in told
     assert "pictures of each kind (typically 6 now)" in told
     assert "longer training (2 epochs now)" in told
-    assert "larger pictures" not in told
+    assert "longer training (1 epoch now)" in remedies_for(photos, epochs=1)
+    assert "pictures larger" not in told
     symbols = np.random.default_rng(0).integers(0, 2, (200, 1, 28, 28)).astype(np.uint8) * 255
     told = remedies_for(symbols)
     assert "photos" not in told
@@ -200,7 +201,7 @@ def test_near_chance_is_warned_of_in_the_terminal_and_on_the_page(tmp_path: Path
     assert "embeddings from another network" in stream.getvalue()
     page = (tmp_path / "run" / names.PAGE).read_text()
     assert 'class="alarm"' in page
-    assert "<li>more known kinds than 6</li>" in page
+    assert "<li>more than 6 known kinds</li>" in page
     assert json.loads((tmp_path / "run" / names.KNOWN_QUALITY).read_text())["near_chance"] is True
 
 

@@ -190,7 +190,7 @@ def test_a_file_of_something_else(sets: tuple[Path, Path], similarity: Path, pho
     wide = write_embeddings(tmp_path / "wide", axes=9)
     assert "channels is 8, not 9" in refused(wide, out, {"similarity": similarity}).message
     plain = pictures.parents[1] / NETWORK
-    assert "it does not say its auxiliary" in refused(sets, out, {"similarity": plain}).message
+    assert "it does not give its auxiliary" in refused(sets, out, {"similarity": plain}).message
 
 
 def test_no_file_and_no_safetensors(sets: tuple[Path, Path], tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_the_side_before_the_network() -> None:
     assert resolve(known()).network_size == 32
     assert resolve(known(), {"network_size": 48}).network_size == 48
     assert resolve(known(channels=9, embeddings=True)).network_size == 1
-    with pytest.raises(UsageError, match="network_size = 48 is for pictures"):
+    with pytest.raises(UsageError, match="network_size = 48 applies to pictures"):
         resolve(known(channels=9, embeddings=True), {"network_size": 48})
     weights = build_network("vgg6-5-1-slim", 3, 32, seed=0, network_size=16)
     assert resolved(Settings(), known(), weights, MPS).network_size == 16

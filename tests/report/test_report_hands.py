@@ -69,7 +69,7 @@ def test_a_loop_selects_pictures_and_shows_them(full: Any, flat: Any, how: str, 
     assert selected(full) == wanted >= {0, 4, 8}
     assert full.run("return newkinds.map.view.zoom") == 1
     assert full.text("selection-title") == f"{len(wanted)} pictures selected"
-    assert "of Kind 0" in full.text("selection-kinds")
+    assert "in Kind 0" in full.text("selection-kinds")
     titles = full.run("return [...document.querySelectorAll('#selection-pictures li')].map((e) => e.title)")
     assert {int(title[9:14]) for title in titles} == wanted
     full.run("document.getElementById('selection').scrollIntoView({behavior: 'instant', block: 'center'})")
@@ -130,7 +130,7 @@ def test_the_slider_goes_back_in_time(full: Any) -> None:
     x, y = full.run("const f = newkinds.data.frames; return [f.x[0][5] / 10000, f.y[0][5] / 10000]")
     assert full.run("return [newkinds.map.x[5], newkinds.map.y[5]]") == pytest.approx([x, y], abs=1e-6)
     full.hover(5)
-    assert "; in the end Kind 1, " in full.text("tip-kind")
+    assert "; at the end Kind 1, " in full.text("tip-kind")
     full.run("document.getElementById('map-epoch').focus({preventScroll: true})")
     for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
         code = {"key": key, "code": key, "windowsVirtualKeyCode": 39}

@@ -39,8 +39,8 @@ def test_groups_and_words() -> None:
     ]
     assert shown.groups[1].about == "No pictures of: <nut>."
     assert shown.heap == (
-        "About 14 of 30 pictures are of known kinds (9 to 18). Here: 12 in 2 known kinds, 15 in 2 new kinds, "
-        "3 in none of these."
+        "About 14 of 30 pictures are of known kinds (9 to 18). In this result: 12 in 2 known kinds, 15 in 2 new "
+        "kinds, 3 in none of them."
     )
     assert shown.touched == {0: [("bolt", 3)], 1: [("bolt", 2)]}  # rows 0, 3, 6 and 9, 12
     page = make_page(data).decode()
@@ -56,7 +56,7 @@ def test_groups_and_words() -> None:
 def test_nothing_new() -> None:
     page = make_page(mixed([0] * 4 + [1] * 6, ("known:bolt", "known:nut"), heap={"holds": "known"})).decode()
     assert "<strong>nothing new found</strong>" in page
-    assert "Here: 10 in 2 known kinds." in page
+    assert "In this result: 10 in 2 known kinds." in page
     assert ">New kinds</h3>" not in page
 
 

@@ -42,7 +42,7 @@ def test_what_rehearsals_showed_is_of_what_was_chosen(make_data: Any) -> None:
     [
         (
             {"initialise.neighbours": 3, "discover.neighbours": 3},
-            "each picture is sorted together with the 3 most like it",
+            "each picture is sorted together with the 3 most similar ones",
         ),
         ({"initialise.neighbours": 0, "discover.neighbours": 0}, "each picture is sorted on its own"),
         ({"transfer.kind": "none"}, "nothing learnt from the known kinds is used"),
@@ -63,7 +63,7 @@ def test_the_section_tells_it_all(make_data: Any, tmp_path: Path) -> None:
     assert data.trust.in_words() in html
     assert "It is &lt;made up&gt;." in html
     assert html.count('<svg class="plot"') == 2
-    assert "off by <b>7</b> of 100 pictures" in html
+    assert "they differ by <b>7</b> in 100 pictures" in html
     assert "should hold the true share in 8 of 10 cases" in html
     assert '+10.0 <span class="quiet">± 3.0</span>' in html
     assert "k-means (chosen)" in html

@@ -46,18 +46,19 @@ def show_scan(scan: Scan) -> None:
 
 def show_discovery(found: Discovery) -> None:
     """Print what was found, how far to trust it, what to look at, where the files are, and what to do next."""
+    from newkinds.report.text import plural
+
     if found.machine is not None:
         out.print(f"{found.assignment.summary()}, as corrected by people", markup=False)
     elif any(not column.startswith("new:") for column in found.columns):
         out.print(found.assignment.summary(), markup=False)
     else:
         sizes = Counter(found.labels.tolist()).values()
+        low, high = min(sizes), max(sizes)
+        each = f"{low} to {high} pictures" if low < high else plural(low, "picture")
         asked = found.probabilities.shape[1]
         empty = f"; {asked - found.n_kinds} of {asked} stayed empty" if found.n_kinds < asked else ""
-        out.print(
-            f"{len(found.names)} pictures in {found.n_kinds} new kinds, with {min(sizes)} to {max(sizes)} pictures "
-            f"each{empty}"
-        )
+        out.print(f"{len(found.names)} pictures in {found.n_kinds} new kinds, with {each} each{empty}")
     news = () if found.since is None else found.since.in_words()
     for sentence in (*news, *_how_many(found), *_how_sure(found), *_look_at(found)):
         out.print(sentence, markup=False)
@@ -151,7 +152,7 @@ def show_rehearsal(found: Rehearsal) -> None:
 def show_journal(found: Journal) -> None:
     """Print each line with its number, time and what was said, what was undone since, and what holds in all."""
     from newkinds.corrections import Again, Redo, Undo, in_words
-    from newkinds.report.text import visible
+    from newkinds.report.text import plural, visible
 
     holding = {done.line for done in found.history.done}
     for line in found.lines:
@@ -164,10 +165,10 @@ def show_journal(found: Journal) -> None:
         out.print("Nothing has been said about this run yet.")
         return
     counts = [f"{int(state.confirmed.sum()):,} of {len(state):,} pictures confirmed"]
-    counts += [f"{len(state.called):,} kinds named", f"{len(state.merged):,} merged into others"]
+    counts += [f"{plural(len(state.called), 'kind')} named", f"{len(state.merged):,} merged into others"]
     for status in ("accepted", "rejected"):
         counts.append(f"{list(state.status.values()).count(status):,} {status}")
-    out.print(f"{len(holding):,} actions in force: {', '.join(counts)}.", markup=False)
+    out.print(f"{plural(len(holding), 'action')} in force: {', '.join(counts)}.", markup=False)
     redo = f", and --redo restores up to {len(found.history.undone):,} that were undone" if found.history.undone else ""
     out.print(f"--undo takes back the last of them{redo}.", markup=False)
 

@@ -80,15 +80,16 @@ def in_words(count: Mapping[str, Any]) -> str:
     if count["confidence"] is None:
         return f"New kinds: {count['k']} (the number that sorts the known kinds best)."
     low, high = count["low"], count["high"]
-    between = f"{low} to {high}" if high > low else f"{low}"
     if count.get("estimator") == "rehearsed":
+        between = f"probably {low} to {high}" if high > low else "and probably no other number"
         return (
-            f"New kinds: {count['k']}, probably {between}. Such a range holds the true number in "
+            f"New kinds: {count['k']}, {between}. Such a range holds the true number in "
             f"{count['confidence']:.0%} of cases; hidden known kinds were counted to within "
             f"{math.expm1(count['error']):.0%}."
         )
+    between = f"or {low} to {high}" if high > low else "and the same"
     return (
-        f"New kinds: {count['k']}, or {between} with other known kinds as the probes. How often such a "
+        f"New kinds: {count['k']}, {between} with other known kinds as the probes. How often such a "
         "range holds the true number was not measured."
     )
 

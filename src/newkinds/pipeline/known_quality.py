@@ -158,7 +158,8 @@ def _others(known: ImageSet, trained_for: int | None) -> Sequence[str]:
         return ["embeddings from another network, or the pictures themselves"]
     if trained_for is None:
         return ["another network from `newkinds networks`"]
-    return [f"longer training ({trained_for} epochs now): `--set pretrain.epochs=N`"]
+    epochs = "1 epoch" if trained_for == 1 else f"{trained_for} epochs"
+    return [f"longer training ({epochs} now): `--set pretrain.epochs=N`"]
 
 
 def _are_photographs(known: ImageSet) -> bool:
