@@ -151,7 +151,7 @@ def test_places_that_are_not_utf8_are_refused_for_other_programs(run: Path, phot
         made(tmp_path / "run", "fiftyone", tmp_path / "out", images=odd)
     assert "--to csv" in caught.value.hint
     assert not (tmp_path / "out").exists()
-    assert made(tmp_path / "run", "csv", tmp_path / "kinds.csv", images=odd).is_file()
+    assert made(tmp_path / "run", "csv", tmp_path / "kinds.csv").is_file()
 
 
 def test_fiftyone(run: Path, photos: Path, tmp_path: Path) -> None:

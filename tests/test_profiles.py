@@ -137,4 +137,4 @@ def test_the_bench_measures_with_the_profiles() -> None:
                 for section in ("initialise", "discover", "pretrain", "transfer")
                 for key in getattr(chosen, section).model_fields_set
             }
-            assert said <= {*cell.row.settings(cell.setup), *setup.own}
+            assert said <= {*cell.row.settings(cell.setup), *setup.own, *setup.own_of.get(cell.row.method, {})}
