@@ -185,7 +185,6 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
     run = RunFolder.open(out)
     rehearsal = run.get_json(names.REHEARSAL)
     unchosen = sorted_as_set(arguments, out, root) if rehearsal["chosen"] != AS_SET else {}
-    said = run.get_array(names.UNCALIBRATED).max(axis=1).astype(np.float64)
     assert found.scores is not None
     return {
         "data": case.data,
@@ -195,7 +194,6 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
         "rehearsed": [one["trials"][rehearsal["chosen"]]["acc"] for one in rehearsal["rehearsed"]],
         "as_set": [one["trials"][AS_SET]["acc"] for one in rehearsal["rehearsed"]],
         "chosen": rehearsal["chosen"],
-        "error_before": calibration_error(reliability(said, is_right(found.labels, truth_of(run)))),
         "cpu_seconds": dict(seconds),
         **unchosen,
         **judged(run),
@@ -234,11 +232,13 @@ def judged(run: RunFolder, begun: Callable[[str], Calibration] = calibration.beg
         begun=begun,
     )
     bins = reliability(own, heap.yes)
+    before = run.get_array(names.UNCALIBRATED).max(axis=1).astype(np.float64)
     return {
         "hopeless": is_hopeless(rehearsed, chosen),
         **{f"expected_{key}": getattr(trust, key) for key in ("acc", "low", "high", "nmi")},
         "bins": [[one.pictures, one.said, one.right] for one in bins],
         "error": calibration_error(bins),
+        "error_before": calibration_error(reliability(before, heap.yes)),
     }
 
 

@@ -12,6 +12,7 @@ from scipy.special import expit
 from newkinds.assignment import Assignment
 from newkinds.rehearsal.calibration import (
     EACH_KIND,
+    IN_A_BIN,
     Calibration,
     Observed,
     beginning,
@@ -97,11 +98,17 @@ def test_where_the_beginning_is_used_sure_pictures_are_more_probable() -> None:
 
 
 def test_bins_hold_equally_many_and_the_error_is_by_hand() -> None:
-    said, right = np.array([0.1, 0.2, 0.8, 0.9]), np.array([False, False, True, False])
-    low, high = reliability(said, right, bins=2)
-    assert (low.pictures, low.said, low.right) == (2, pytest.approx(0.15), 0)
-    assert (high.pictures, high.said, high.right) == (2, pytest.approx(0.85), 0.5)
+    said = np.repeat([0.1, 0.2, 0.8, 0.9], IN_A_BIN // 2)
+    right = np.repeat([False, False, True, False], IN_A_BIN // 2)
+    low, high = reliability(said, right)
+    assert (low.pictures, low.said, low.right) == (IN_A_BIN, pytest.approx(0.15), 0)
+    assert (high.pictures, high.said, high.right) == (IN_A_BIN, pytest.approx(0.85), 0.5)
     assert calibration_error((low, high)) == pytest.approx((0.15 + 0.35) / 2)
+
+
+@pytest.mark.parametrize(("pictures", "bins"), [(3, 1), (59, 1), (60, 2), (299, 9), (300, 10), (5000, 10)])
+def test_few_pictures_have_few_bins(pictures: int, bins: int) -> None:
+    assert len(reliability(np.linspace(0, 1, pictures), np.ones(pictures, np.bool_))) == bins
 
 
 def test_it_comes_back_from_a_file() -> None:

@@ -26,7 +26,7 @@ from newkinds.rehearsal.signals import NAMES
 EACH_KIND = 5.0  # observations that the pictures of a kind count as, at most
 STRENGTH = 100.0  # observations that the beginning counts as, for each coefficient and for the intercept
 OF_HEAP = NAMES.index("stability")  # the signal whose mean over all pictures tells how hard a heap is
-BINS = 10  # of the reliability diagram
+BINS, IN_A_BIN = 10, 30  # of the reliability diagram at most, and pictures in each at least
 LEAST, MOST = 0.01, 0.99  # probabilities are never shown beyond
 EXTREME = 1e-3  # what a method says nearer to 0 or 1 counts as this near
 
@@ -132,8 +132,9 @@ class Bin:
     right: float
 
 
-def reliability(said: NDArray[np.float64], right: NDArray[np.bool_], bins: int = BINS) -> tuple[Bin, ...]:
-    """Return bins of equally many pictures, by rising probability."""
+def reliability(said: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
+    """Return bins of equally many pictures, by rising probability: fewer than ten where pictures are few."""
+    bins = max(1, min(BINS, len(said) // IN_A_BIN))
     order = np.argsort(said, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
     return tuple(Bin(len(part), float(said[part].mean()), float(right[part].mean())) for part in parts)
