@@ -169,8 +169,11 @@ def show_journal(found: Journal) -> None:
     for status in ("accepted", "rejected"):
         counts.append(f"{list(state.status.values()).count(status):,} {status}")
     out.print(f"{plural(len(holding), 'action')} in force: {', '.join(counts)}.", markup=False)
-    redo = f", and --redo restores up to {len(found.history.undone):,} that were undone" if found.history.undone else ""
-    out.print(f"--undo takes back the last of them{redo}.", markup=False)
+    ways = ["--undo takes back the last of them"] if holding else []
+    if found.history.undone:
+        ways.append(f"--redo restores up to {len(found.history.undone):,} that were undone")
+    if ways:
+        out.print(f"{', and '.join(ways)}.", markup=False)
 
 
 def show_scores(found: Scores, baseline: Scores) -> None:
