@@ -320,5 +320,7 @@ def to_tensors(transfer: Transfer) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def from_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Transfer:
     """Take back what `to_tensors` gave."""
     tried = {str(way): (float(mean), float(error)) for way, mean, error in about["tried"]}
+    if tried and str(about["chosen"]) not in tried:
+        raise ValueError(f"{about['chosen']} was chosen, and not tried")
     matrix = tensors["matrix"].numpy() if "matrix" in tensors else None
     return Transfer(tensors["mean"].numpy(), matrix, str(about["chosen"]), tried)
