@@ -104,7 +104,8 @@ def called_none(out: Path, asked: Path) -> tuple[tuple[str, ...], NDArray[np.boo
     pictures = open_for(run, asked, None, quiet)
     network, _ = network_from_bytes(run.get(names.NETWORK), str(out))
     transfer = from_tensors(*read_tensors(run, names.TRANSFER))
-    unlike = Unlike.from_tensors(model_from_bytes(run.get(names.MODEL), str(out), HEADS)[1])
+    model, extra = model_from_bytes(run.get(names.MODEL), str(out), HEADS)
+    unlike = Unlike.from_tensors(extra, model.network.feature_dim)
     assert unlike is not None
     features = transfer(extract_features(network, pictures, cache=open_cache()))
     both = (rejected(members, run.settings.none) for members in (unlike(features), unlike.one_by_one(features)))
