@@ -104,7 +104,7 @@ def called_none(out: Path, asked: Path) -> tuple[tuple[str, ...], NDArray[np.boo
     pictures = open_for(run, asked, None, quiet)
     network, _ = network_from_bytes(run.get(names.NETWORK), str(out))
     transfer = from_tensors(*read_tensors(run, names.TRANSFER))
-    model, extra = model_from_bytes(run.get(names.MODEL), str(out), HEADS)
+    model, extra, _ = model_from_bytes(run.get(names.MODEL), str(out), HEADS)
     unlike = Unlike.from_tensors(extra, model.network.feature_dim)
     assert unlike is not None
     features = transfer(extract_features(network, pictures, cache=open_cache()))
