@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 import newkinds as nk
-from newkinds.datasets import named
 from newkinds.networks.files import read_network
 from newkinds.settings import Count as CountSettings
+from newkinds_bench.starts import opened
 from studies.tools.clustering import Rows
 from studies.tools.networks import network_file
 
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=[], help="all, if none is named")
     parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
     chosen = parser.parse_args()
-    settings = CountSettings()
+    settings = CountSettings(estimator="paper")
     rows = Rows("estimates", {"what": "the number of new kinds estimated", "count": settings.model_dump(mode="json")})
     for part in chosen.parts or parts:
         for about, probes, labels, unsorted in parts[part](chosen.data):
@@ -51,18 +51,19 @@ def main() -> None:
             rows.add({**row, "seconds": time.monotonic() - started})
             print(row, flush=True)
     for part in parts:
-        mine = [row for row in rows.rows if row["part"] == part and "settings" not in row]
-        if mine:
-            error = np.mean([abs(row["k"] - row["truth"]) for row in mine])
+        kept = [row for row in rows.rows if row["part"] == part and "settings" not in row]
+        if kept:
+            error = np.mean([abs(row["k"] - row["truth"]) for row in kept])
             print(
-                f"{part}: {len(mine)} cases, mean error {error:.2f}, held by {np.mean([r['holds'] for r in mine]):.2f}"
+                f"{part}: {len(kept)} cases, mean error {error:.2f}, held by {np.mean([r['holds'] for r in kept]):.2f}"
             )
 
 
 def cifar100(data: Path | None) -> Iterator[Case]:
     """Yield CIFAR-100's ten unlabelled classes, for three seeds, and once for the other estimator."""
     network = read_network(network_file("cifar100-80", data))[0]
-    probes, unsorted = named("cifar100:probes", data=data), named("cifar100:unlabelled", data=data)
+    probes, unsorted = opened("cifar100:probes", data), opened("cifar100:unlabelled", data)
+    assert probes.labels is not None
     features = [nk.extract_features(network, images) for images in (probes, unsorted)]
     for seed in range(3):
         yield {"data": "cifar100", "truth": 10, "seed": seed}, features[0], probes.labels, features[1]

@@ -24,7 +24,6 @@ import newkinds as nk
 from newkinds.cache import open_cache
 from newkinds.count import Rehearsal, hidden_draws
 from newkinds.count.rehearsed import Evidence, answer, gather
-from newkinds.datasets import named
 from newkinds.datasets.omniglot import EVALUATION
 from newkinds.features import extract_features
 from newkinds.images import open_images
@@ -34,6 +33,7 @@ from newkinds.networks.files import read_network
 from newkinds.pipeline.frozen import Views
 from newkinds.settings import Count as CountSettings
 from newkinds_bench.house import DOCS
+from newkinds_bench.starts import opened
 from studies.tools.clustering import Rows
 from studies.tools.networks import network_file
 from studies.tools.results import put_table
@@ -91,7 +91,8 @@ def to_plain(evidence: Evidence) -> dict[str, Any]:
 
 def to_evidence(kept: dict[str, Any]) -> Evidence:
     """Take back what `to_plain` gave."""
-    return Evidence(**{key: np.array(value) if isinstance(value, list) else value for key, value in kept.items()})
+    values: dict[str, Any] = {k: np.array(value) if isinstance(value, list) else value for k, value in kept.items()}
+    return Evidence(**values)
 
 
 def cases(data: Path | None, runs: Path) -> Cases:
@@ -108,12 +109,12 @@ def omniglot(data: Path | None, runs: Path) -> Cases:
     weights = "omniglot-25-group"
     for sizes in ("alike", "half"):
         for alphabet in EVALUATION[: None if sizes == "alike" else 2 * THINNED]:
-            truth = len(named(f"omniglot:{alphabet}", data=data).classes)
+            truth = len(opened(f"omniglot:{alphabet}", data).classes)
 
             def make(alphabet: str = alphabet, sizes: str = sizes) -> list[Rehearsal]:
                 probes = features(runs, weights, "omniglot:probes", data)
                 heap = features(runs, weights, f"omniglot:{alphabet}", data)
-                images = named("omniglot:probes", data=data)
+                images = opened("omniglot:probes", data)
                 groups = np.array([group_of(name) for name in images.classes])[probes["y"]]
                 parts = [np.flatnonzero(groups == group) for group in dict.fromkeys(groups)]
                 some = heap["plain"][thinned(heap["y"], sizes)]
@@ -180,7 +181,8 @@ def features(runs: Path, weights: str, source: str, data: Path | None) -> dict[s
     """Return f's features of a set of pictures ("plain") and its labels ("y"), computed once."""
     file = runs / f"{weights}-{source.replace(':', '-')}.npz"
     if not file.exists():
-        images = named(source, data=data)
+        images = opened(source, data)
+        assert images.labels is not None
         rows = nk.extract_features(read_network(network_file(weights, data))[0], images)
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, plain=rows, y=images.labels)
@@ -194,7 +196,9 @@ def photograph_features(runs: Path, name: str, data: Path | None) -> dict[str, N
         images = open_images((data or Path()) / PHOTOGRAPHS[name][0], labelled=True)
         network = build_network("efficientnet-lite0", images.channels, images.size, seed=0).eval()
         cache = open_cache()
-        views = {way: extract_features(network, images, view=way, cache=cache) for way in ("plain", "mirrored")}
+        ways = ("plain", "mirrored")
+        views: dict[str, Any] = {way: extract_features(network, images, view=way, cache=cache) for way in ways}
+        assert images.labels is not None
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, **views, y=images.labels, names=np.array(images.classes))
     return dict(np.load(file))

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newkinds.count.rehearsed import Rehearsal, gather
-from newkinds.datasets import named
 from newkinds.images.imageset import group_of
 from newkinds.settings import Count as CountSettings
+from newkinds_bench.starts import opened
 from studies import kinds_counted
 from studies.kinds_counted import SIZES, TUNING, Cases, counted, features, thinned, to_plain
 from studies.tools.clustering import Rows
@@ -58,7 +58,7 @@ def cases(data: Path | None, runs: Path, only: str | None) -> Cases:
 
 def alphabets(data: Path | None, runs: Path) -> Cases:
     """Yield the probe alphabets and random halves of their characters, each counted by the other alphabets."""
-    probes, images = features(runs, "omniglot-25-group", "omniglot:probes", data), named("omniglot:probes", data=data)
+    probes, images = features(runs, "omniglot-25-group", "omniglot:probes", data), opened("omniglot:probes", data)
     x, y = probes["plain"], probes["y"]
     groups = np.array([group_of(name) for name in images.classes])[y]
     for alphabet in dict.fromkeys(groups.tolist()):

@@ -67,6 +67,7 @@ def judged(weights: Path, data: Path | None) -> dict[str, dict[str, float]]:
     found = {}
     for alphabet in PROBES:
         images, features = opened(weights, f"omniglot:{alphabet}", data)
+        assert images.labels is not None
         scores = [
             score(kmeans(features, len(images.classes), seed=seed, restarts=20, overseed=1.5).labels, images.labels)
             for seed in SEEDS

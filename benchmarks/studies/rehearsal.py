@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import newkinds as nk
-from newkinds.datasets import named as dataset
 from newkinds.datasets.omniglot import EVALUATION, PROBES
 from newkinds.pipeline import stages
 from newkinds.pipeline.frozen import Views
@@ -41,6 +40,7 @@ from newkinds.runs.results import read_tensors
 from newkinds.tensors import from_bytes
 from newkinds.transfer import from_tensors
 from newkinds_bench.house import WEIGHTS
+from newkinds_bench.starts import opened
 from studies.photographs import Run, folders, thinned
 from studies.tools.results import RESULTS, write_result
 from studies.tools.trust_page import STAGES, render
@@ -176,7 +176,7 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
     """Run a case, and return what was foretold and what came."""
     arguments = case.arguments(root, runs)
     if arguments["kinds"] == "true":
-        arguments["kinds"] = len(dataset(arguments["unsorted"], data=root).classes)
+        arguments["kinds"] = len(opened(arguments["unsorted"], root).classes)
     out = runs / f"rehearsed-{case.name}"
     with timed() as seconds:
         found = nk.discover(
@@ -200,7 +200,7 @@ def measured(case: Case, root: Path, runs: Path) -> dict[str, Any]:
     }
 
 
-def sorted_as_set(arguments: dict[str, Any], out: Path, root: Path) -> dict[str, float]:
+def sorted_as_set(arguments: dict[str, Any], out: Path, root: Path) -> dict[str, Any]:
     """Return how well a heap is sorted with the settings as they are, where rehearsals have chosen others."""
     beside = {**arguments, "out": Path(f"{out}-as-set"), "truth": "folders", "data": root, "rehearsals": 0}
     found = nk.discover(**beside, page=False, progress=Progress("quiet"))

@@ -84,7 +84,9 @@ def run(device: str, seed: int) -> dict[str, Any]:
         )
         predicted = found.predict(known)
     assert found.scores is not None
+    assert found.scores.acc is not None
     assert found.kmeans_scores is not None
+    assert found.kmeans_scores.acc is not None
     assert known.labels is not None
     truth = [f"known:{known.classes[label]}" for label in known.labels]
     return {

@@ -23,17 +23,18 @@ from numpy.typing import NDArray
 from newkinds.clustering import kmeans
 from newkinds.configure import Settings
 from newkinds.evaluation.scores import score
-from newkinds.methods.lpnmf import lpnmf
-from newkinds.methods.lsc import lsc
+from newkinds.methods.kmeans import KMeans
+from newkinds.methods.lpnmf import Lpnmf, lpnmf
+from newkinds.methods.lsc import Lsc, lsc
 from studies.tools.memory import in_a_process
 from studies.tools.results import write_result
 
 DEFAULTS = Settings()
 METHODS: dict[str, Callable[[NDArray[np.float32], int], NDArray[np.int64] | None]] = {
     "nothing": lambda points, kinds: None,
-    "kmeans": lambda points, kinds: kmeans(points, kinds, seed=0, restarts=DEFAULTS.kmeans.restarts).labels,
-    "lsc": lambda points, kinds: lsc(points, kinds, DEFAULTS.lsc, 0)[0],
-    "lpnmf": lambda points, kinds: lpnmf(points, kinds, DEFAULTS.lpnmf, 0)[0],
+    "kmeans": lambda points, kinds: kmeans(points, kinds, seed=0, restarts=DEFAULTS.section(KMeans).restarts).labels,
+    "lsc": lambda points, kinds: lsc(points, kinds, DEFAULTS.section(Lsc), 0)[0],
+    "lpnmf": lambda points, kinds: lpnmf(points, kinds, DEFAULTS.section(Lpnmf), 0)[0],
 }
 
 

@@ -16,24 +16,24 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 import newkinds as nk
-from newkinds.datasets import named
-from newkinds.methods.dtc.settings import resolved_discover
+from newkinds.methods.dtc.settings import Discover, resolved_discover
 from newkinds.methods.dtc.task import ClusteringTask
-from newkinds.networks import build_network
+from newkinds.networks import Network, build_network
 from newkinds.parallel.processes import make_accelerator
 from newkinds.pretrain.pretraining import split_held_out
 from newkinds.pretrain.resolve import resolved_pretrain
-from newkinds.pretrain.tasks import TASKS
+from newkinds.pretrain.tasks import TASKS, KnownTask
 from newkinds.progress import QUIET
 from newkinds.start import initialise
 from newkinds.training import Phase, Task, _epoch, make_optimiser
+from newkinds_bench.starts import opened
 from studies.tools.memory import memory_of, peak_growth
 from studies.tools.results import RESULTS, write_result
 from studies.tools.timing import seconds_in_turn
@@ -48,7 +48,7 @@ CIFAR10 = 25_000  # pictures of five classes
 def main() -> None:
     """Measure speed and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="where the data sets lie; default $NEWKINDS_DATA")
+    parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
     parser.add_argument("--pictures", type=int, default=512, help="of each case but pretraining")
     parser.add_argument(
         "--only", nargs="+", default=[], help="such as cifar:pretrain, omniglot:pi, precision or memory"
@@ -96,13 +96,13 @@ def main() -> None:
     write_result("speed", values)
 
 
-def make_task(case: str, what: str, data: str | None, pictures: int) -> Task:
+def make_task(case: str, what: str, data: Path | None, pictures: int) -> ClusteringTask | KnownTask:
     """Return a task of discovery on so many pictures, or one of pretraining on more."""
     unsorted, known, name = CASES[case]
     settings = nk.Settings()
     if what == "pretrain":
         # OmniGlot's whole training part: the few-shot score looks at 1,400 pictures however many there are.
-        images = named(known, data=data) if known else some(unsorted, data, 4 * pictures)
+        images = opened(known, data) if known else some(unsorted, data, 4 * pictures)
         chosen = resolved_pretrain(settings.pretrain, images).model_copy(
             update={"quarter_turns": False, "loss": "prototypical" if known else "cross-entropy"}
         )
@@ -114,23 +114,23 @@ def make_task(case: str, what: str, data: str | None, pictures: int) -> Task:
     return clustering_task(network, images, what)
 
 
-def some(source: str, data: str | None, pictures: int) -> nk.ImageSet:
+def some(source: str, data: Path | None, pictures: int) -> nk.ImageSet:
     """Return about so many pictures of a set."""
-    images = named(source, data=data)
+    images = opened(source, data)
     return images.select(np.arange(0, len(images), max(1, len(images) // pictures)))
 
 
-def clustering_task(network: nn.Module, images: nk.ImageSet, what: str) -> ClusteringTask:
+def clustering_task(network: Network, images: nk.ImageSet, what: str) -> ClusteringTask:
     """Return a task of discovery whose start is made of random features: its speed is the same."""
     variant, _, p_from = what.partition(", ")
     changes = {"variant": variant} | ({"p_from": p_from} if p_from else {})
-    chosen = resolved_discover(nk.Settings().discover.model_copy(update=changes), images, len(images.classes))
+    chosen = resolved_discover(nk.Settings().section(Discover).model_copy(update=changes), images, len(images.classes))
     rows = np.random.default_rng(0).normal(size=(len(images), network.feature_dim)).astype(np.float32)
     start = initialise(rows, len(images.classes), nk.Settings().initialise.model_copy(update={"restarts": 1}))
     return ClusteringTask(network, start, images, chosen, seed=0)
 
 
-def ours(task: Task, precision: str = "float32") -> Callable[[], None]:
+def ours(task: ClusteringTask | KnownTask, precision: str = "float32") -> Callable[[], None]:
     """Return a function that runs one epoch as the loop does, with what is due at its end."""
     accelerator = make_accelerator()
     settings = task.settings
@@ -145,9 +145,9 @@ def ours(task: Task, precision: str = "float32") -> Callable[[], None]:
     return run
 
 
-def bare(task: Task) -> Callable[[], None]:
-    """Return a function that runs a bare loop over the same batches, made beforehand."""
-    batches = [(task.inputs(items, 7), items) for items in task.batches(7)]
+def bare(task: Task, most: int | None = None) -> Callable[[], None]:
+    """Return a function that runs a bare loop over the same batches, or at most so many of them, made beforehand."""
+    batches = [(task.inputs(items, 7), items) for items in task.batches(7)[:most]]
     optimiser = torch.optim.Adam(task.module.parameters(), lr=1e-4)
 
     def run() -> None:
@@ -155,7 +155,7 @@ def bare(task: Task) -> Callable[[], None]:
         for views, items in batches:
             loss = task.losses(task.module(views), items, 7)["loss"]
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
 
     return run
@@ -173,15 +173,11 @@ def compare(task: Task, loops: dict[str, Callable[[], None]], repeats: int) -> d
     }
 
 
-def peak(kind: str, data: str | None) -> float:
+def peak(kind: str, data: Path | None) -> float:
     """Return by how many MB this process grows at most in an epoch of discovery, or in some steps of the bare loop."""
-    images = named("cifar10:unlabelled", data=data)
+    images = opened("cifar10:unlabelled", data)
     task = clustering_task(build_network("resnet18-slim", 3, 32, seed=0), images, "pi")
-    if kind == "bare":
-        items = task.batches(0)[:3]
-        task.batches = lambda epoch: items
-    run = (ours if kind == "ours" else bare)(task)
-    return peak_growth(run)
+    return peak_growth(ours(task) if kind == "ours" else bare(task, 3))
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ from newkinds.clustering import kmeans, kmeans_sweep
 from newkinds.clustering.lloyd import Points
 from newkinds.clustering.validity import validity
 from newkinds.count.algorithm2 import Division, _sweep
-from newkinds.datasets import named
 from newkinds.features import apply
 from newkinds.networks.files import read_network
 from newkinds.settings import Count as CountSettings
 from newkinds_bench.house import DOCS
+from newkinds_bench.starts import opened
 from studies.tools.memory import memory_of, peak_growth
 from studies.tools.networks import network_file
 from studies.tools.results import RESULTS, write_result
@@ -54,7 +54,7 @@ def main() -> None:
     """Measure the parts asked for; the others keep what was measured before."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=[], help="all, if none is named")
-    parser.add_argument("--data", help="where the data sets lie; default $NEWKINDS_DATA")
+    parser.add_argument("--data", type=Path, help="where the data sets lie; default $NEWKINDS_DATA")
     parser.add_argument("--memory", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.memory:
@@ -86,15 +86,16 @@ def mixture(n: int, kinds: int, d: int = 512, spread: float = 0.4, seed: int = 0
     return (centres[labels] + rng.normal(size=(n, d))).astype(np.float32), labels
 
 
-def features(what: str, data: str | None) -> Floats:
+def features(what: str, data: Path | None) -> Floats:
     """Return 5,000 points of ten probe kinds and then 5,000 unsorted ones (10,000, 512)."""
     if what == "mixture":
         probes = mixture(EACH, PROBES, seed=0)[0]
         return np.concatenate([probes, mixture(EACH, 40, seed=1)[0]])
-    network = read_network(network_file("cifar100-80", None if data is None else Path(data)))[0]
+    network = read_network(network_file("cifar100-80", data))[0]
     # Without the last pooling: 128 channels of 2 x 2, so that there are 512.
-    network.backbone.layers = torch.nn.Sequential(*list(network.backbone.layers)[:-2], torch.nn.ReLU())
-    return np.concatenate([apply(network, named(f"cifar100:{part}", data=data)) for part in ("probes", "unlabelled")])
+    layers = network.backbone.get_submodule("layers")
+    network.backbone.layers = torch.nn.Sequential(*list(layers.children())[:-2], torch.nn.ReLU())
+    return np.concatenate([apply(network, opened(f"cifar100:{part}", data)) for part in ("probes", "unlabelled")])
 
 
 # The sweep
@@ -113,7 +114,7 @@ def theirs(points: Floats, k: int) -> tuple[float, float]:
     return float(found.inertia_), float(silhouette_score(points[EACH:], found.labels_[EACH:]))
 
 
-def sweeps(what: str, data: str | None) -> dict[str, Any]:
+def sweeps(what: str, data: Path | None) -> dict[str, Any]:
     """Compare the sweep of some features with scikit-learn's, taking turns."""
     points = features(what, data)
     kmeans(points[:500], 5, seed=0, restarts=1)  # to warm up
@@ -178,7 +179,7 @@ def product_speed(d: int) -> float:
     return 2e-9 * a.numel() * b.shape[1] / float(np.median(seconds))
 
 
-def peak(what: str, data: str | None) -> float:
+def peak(what: str, data: Path | None) -> float:
     """Return the peak memory of this process during the sweep above that with the features, in MB."""
     points = features(what, data)
     kmeans(points[:500], 5, seed=0, restarts=1)

@@ -10,11 +10,13 @@ from typing import Any
 
 import newkinds as nk
 from newkinds.clustering import kmeans
-from newkinds.datasets import named
 from newkinds.evaluation.scores import score
-from newkinds.features import apply
+from newkinds.features import apply, averaged_features
+from newkinds.methods.dtc.settings import Discover, resolved_discover
 from newkinds.networks import Network
 from newkinds.networks.files import read_network
+from newkinds.start import initialise
+from newkinds_bench import starts
 from studies.tools.results import RESULTS, write_result
 
 
@@ -47,6 +49,7 @@ def measure(weights: Path, source: str, data: Path | None, changes: dict[str, An
     Returns the scores of k-means on f's features, of the start (k-means after the PCA), and of what was discovered.
     """
     images, features = opened(weights, source, data)
+    assert images.labels is not None
     kinds = len(images.classes)
     settings = nk.Settings().with_changes({**changes, "seed": seed})
     records: list[dict[str, Any]] = []
@@ -55,13 +58,19 @@ def measure(weights: Path, source: str, data: Path | None, changes: dict[str, An
         network(weights), images, kinds, settings, features=features, truth=images.labels, log=records.append
     )
     seconds = time.monotonic() - started
-    plain = kmeans(features, kinds, seed=seed, restarts=settings.initialise.restarts)
+    assert found.choice is not None
+    end, first = found.assignment.labels, settings.initialise
+    plain = kmeans(features, kinds, seed=seed, restarts=first.restarts)
+    # The start again, as `cluster` makes it: a solution does not keep it.
+    how = resolved_discover(settings.section(Discover), images).augmentation
+    seen = averaged_features(network(weights), images, features, first.views, how, seed)
+    start = initialise(seen, kinds, first, seed=seed)
     row: dict[str, Any] = {"data": source, "kinds": kinds, "pictures": len(images), "seed": seed}
-    for name, labels in (("kmeans", plain.labels), ("start", found.start.labels), ("discovered", found.kinds)):
+    for name, labels in (("kmeans", plain.labels), ("start", start.labels), ("discovered", end)):
         scores = score(labels, images.labels)
         row |= {f"{name}_acc": scores.acc, f"{name}_nmi": scores.nmi_geometric}
     # The log has what each epoch's steps said; the last state is looked at again, as what was discovered.
-    last = found.kinds if found.last is None else apply(found.last, images).argmax(axis=1)
+    last = end if found.last is None else apply(found.last, images).argmax(axis=1)
     row |= {"last_acc": score(last, images.labels).acc, "worst_acc": min(record["acc"] for record in records)}
     row |= {"kept": found.choice.kept, "kept_epoch": found.choice.epoch, "epochs": len(records), "seconds": seconds}
     return row
@@ -76,5 +85,5 @@ def network(weights: Path) -> Network:
 @cache
 def opened(weights: Path, source: str, data: Path | None) -> tuple[nk.ImageSet, Any]:
     """Return a set of pictures by name, and f's features of them."""
-    images = named(source, data=data)
+    images = starts.opened(source, data)
     return images, nk.extract_features(network(weights), images)

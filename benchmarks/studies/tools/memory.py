@@ -25,9 +25,9 @@ def in_a_process(study: str, *options: str) -> str:
     return subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
 
 
-def memory_of(study: str, what: str, data: str | None) -> float:
+def memory_of(study: str, what: str, data: Path | None) -> float:
     """Return the number that `study --memory WHAT` prints last."""
-    return float(in_a_process(study, "--memory", what, *(["--data", data] if data else [])))
+    return float(in_a_process(study, "--memory", what, *(["--data", str(data)] if data else [])))
 
 
 def _size(name: str) -> float:
