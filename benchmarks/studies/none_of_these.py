@@ -108,8 +108,10 @@ def called_none(out: Path, asked: Path) -> tuple[tuple[str, ...], NDArray[np.boo
     unlike = Unlike.from_tensors(extra, model.network.feature_dim)
     assert unlike is not None
     features = transfer(extract_features(network, pictures, cache=open_cache()))
-    both = (rejected(members, run.settings.none) for members in (unlike(features), unlike.one_by_one(features)))
-    return (pictures.names, *both)
+    together, alone = (
+        rejected(members, run.settings.none) for members in (unlike(features), unlike.one_by_one(features))
+    )
+    return pictures.names, together, alone
 
 
 def table(runs: dict[str, dict[str, Any]]) -> list[str]:
