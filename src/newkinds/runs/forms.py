@@ -99,19 +99,31 @@ _REHEARSED = keys(
 )
 
 FORMS: dict[str, Form] = {
-    names.COUNT: keys(
-        {"k": whole, "low": maybe(whole), "high": maybe(whole), "confidence": maybe(number), "remarks": each(text)},
-        {
-            "curve": each(_POINT),
-            "k_accuracy": maybe(number),
-            "k_index": maybe(number),
-            "k_mean": maybe(number),
-            "error": maybe(number),
-            "cannot_tell": maybe(text),
-            "estimator": text,
-            "coverage": maybe(number),
-            "answers": each(number),
-        },
+    names.COUNT: both(
+        keys(
+            {
+                "k": whole,
+                "low": maybe(whole),
+                "high": maybe(whole),
+                "confidence": maybe(number),
+                "remarks": each(text),
+                "curve": each(_POINT),
+                "k_accuracy": maybe(number),
+                "k_index": maybe(number),
+                "k_mean": maybe(number),
+                "error": maybe(number),
+                "size_ratio": maybe(number),
+                "cannot_tell": maybe(text),
+                "estimator": text,
+                "coverage": maybe(number),
+                "answers": each(number),
+            }
+        ),
+        lambda value: (
+            value["estimator"] != "rehearsed"
+            or value["cannot_tell"] is not None
+            or None not in (value["confidence"], value["error"], value["size_ratio"])
+        ),
     ),
     names.CHOICE: keys(
         {"kept": text, "why": text}, {"warning": maybe(text), "epoch": number, "monitor": maybe(number)}
