@@ -17,6 +17,7 @@ LOST = 0.03  # in ACC: a candidate that loses as much in the very first one is g
 ABOVE = 0.1  # of the way to 1 from chance, or from what pixels alone give: what stays below it is hopeless
 ENOUGH_KINDS, ENOUGH_PICTURES = 3, 50  # in a rehearsal; of fewer, chance alone gives too much to tell
 GOOD = 0.5  # an ACC from which sorting is worth something even if pixels alone do nearly as well
+LITTLE = 0.2  # an NMI below which kinds that were found tell hardly anything of the true ones
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,10 @@ def best_candidate(tried: Sequence[Tried]) -> str:
 
 
 def is_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> bool:
-    """Return whether hidden kinds were sorted hardly better than by chance, or badly and hardly better than pixels.
+    """Return whether hidden kinds were sorted hardly better than by chance; or badly, and hardly better than pixels.
 
-    candidate: the settings that are judged.
+    Or badly, and the kinds that were found tell hardly anything of the true ones: among few kinds, many pictures are
+    right by chance. candidate: the settings that are judged.
     """
     rehearsed = [one for one in rehearsed if len(one.hidden) >= ENOUGH_KINDS and one.pictures >= ENOUGH_PICTURES]
     if not rehearsed:
@@ -110,7 +112,9 @@ def is_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> bool:
     acc = float(np.mean([one.trials[candidate].acc for one in rehearsed]))
     chance = float(np.mean([one.chance for one in rehearsed]))
     pixels = float(np.mean([one.pixels or 0.0 for one in rehearsed]))
-    return acc < chance + ABOVE * (1 - chance) or acc < min(GOOD, pixels + ABOVE * (1 - pixels))
+    nmi = float(np.mean([one.trials[candidate].nmi for one in rehearsed]))
+    badly = acc < GOOD and (acc < pixels + ABOVE * (1 - pixels) or nmi < LITTLE)
+    return acc < chance + ABOVE * (1 - chance) or badly
 
 
 def why_hopeless(rehearsed: Sequence[Rehearsed], candidate: str) -> str:
