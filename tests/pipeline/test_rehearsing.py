@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import newkinds as nk
+from newkinds.cache import Cache
 from newkinds.errors import HopelessError
+from newkinds.images import open_images
+from newkinds.pipeline.frozen import Views
+from newkinds.pipeline.heap import Heap
+from newkinds.pipeline.rehearsing import Stage
+from newkinds.progress import QUIET as SILENT
 from newkinds.rehearsal.outcome import AS_SET
 from newkinds.runs import RunFolder, names
 
@@ -193,3 +199,19 @@ def test_a_network_that_learns_here_is_rehearsed_with_kinds_that_it_has_not_seen
     assert kept["rehearsed"]
     assert all(not learnt & set(one["hidden"]) for one in kept["rehearsed"])
     assert all(one["pixels"] is not None for one in kept["rehearsed"])
+
+
+def test_rehearsals_of_heaps_of_new_kinds_are_the_same_whatever_share_could_be_known(tmp_path: Path) -> None:
+    """What they depend on is what they are found by in the cache."""
+    pictures = open_images(embeddings(tmp_path)[0], labelled=True)
+    rows, none = Views((np.zeros((len(pictures), 3), np.float32),)), cast(Any, None)
+
+    def about(**heap: Any) -> dict[str, Any]:
+        settings = nk.Settings()
+        stage = Stage(
+            none, none, pictures, pictures, rows, "none", settings, settings, none, Cache(), SILENT, Heap(**heap)
+        )
+        return stage.about
+
+    assert about(holds="new", known=0.01, high=0.1) == about(holds="new", known=0.02, high=0.2)
+    assert about(holds="mixed", known=0.4, high=0.5) != about(holds="mixed", known=0.5, high=0.6)

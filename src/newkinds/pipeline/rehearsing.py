@@ -127,7 +127,7 @@ class Stage:
             "way": self.way,
             "settings": {k: v for k, v in self.settings.model_dump(mode="json").items() if k not in left_out},
             "network": None if self.way is not None else digest(self.run.get(names.NETWORK)),
-            "heap": self.heap.to_dict(),
+            "heap": self.heap.to_dict() if self.heap.holds == "mixed" else self.heap.holds,
             "code": [code_of_package(), np.__version__, torch.__version__],
         }
 
