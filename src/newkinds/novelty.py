@@ -222,9 +222,10 @@ def judge(
     every = _signals(labelled, _within_kinds(labelled, labels), heap, held_out)
     seen, known = every[: len(heap)], every[len(heap) :]
     heaps = len(heap) / len(labelled)
+    at = cache(_at)  # some are asked for again
 
     def judged(*ratios: float) -> Novelty:
-        rehearsed = [one for draw in draws for ratio in ratios for one in _at(draw, ratio, heaps - ratio)]
+        rehearsed = [one for draw in draws for ratio in ratios for one in at(draw, ratio, heaps - ratio)]
         alike = max(ratios) <= REACHED * RATIOS[-1] and heaps - max(ratios) <= MOST_NEW
         return _judged(_aligned(seen, known, rehearsed, alike), rehearsed)
 

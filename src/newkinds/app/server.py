@@ -328,14 +328,14 @@ def _files() -> dict[str, bytes]:
 
 def _picture(bench: Workbench, *, whole: bool) -> Callable[[Request], Response]:
     def handler(request: Request) -> Response:
+        gone = PlainTextResponse("There is no such picture.\n", 404)
+        if request.path_params["mark"] != bench.mark:
+            return gone
         try:
             row = _row(bench, request.path_params)
-        except Refusal:
-            row = -1
-        if request.path_params["mark"] != bench.mark or row < 0:
-            return PlainTextResponse("There is no such picture.\n", 404)
-        try:
             found = bench.pictures.whole(row) if whole else bench.pictures.thumbnail(row)
+        except Refusal:
+            return gone
         except MissingError as error:
             return PlainTextResponse(f"{error}\n", 404)
         return Response(found.data, media_type=found.media_type, headers={"Cache-Control": KEPT})

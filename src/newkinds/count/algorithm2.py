@@ -76,13 +76,10 @@ def probe_kinds(classes: Sequence[str], settings: CountSettings, seed: int) -> l
         chosen = [i for i, name in enumerate(classes) if any(fnmatchcase(name, mask) for mask in settings.probes)]
         idle = [mask for mask in settings.probes if not any(fnmatchcase(name, mask) for name in classes)]
         if idle or len(chosen) < 2:
-            missing = (
-                (f"{idle[0]!r} is not one of the {len(classes)} known kinds")
-                if idle
-                else "one probe kind is not enough"
-            )
+            unknown = f"{idle[0]!r} is not one of the {len(classes)} known kinds" if idle else ""
             raise DataError(
-                f"count.probes: {missing}.", hint=f"The known kinds are called {', '.join(classes[:3])} and so on."
+                f"count.probes: {unknown or 'one probe kind is not enough'}.",
+                hint=f"The known kinds are called {', '.join(classes[:3])} and so on.",
             )
         return chosen
     if len(classes) < settings.enough:

@@ -105,11 +105,8 @@ def _words(values: Mapping[str, Any]) -> str:
     """Return what changed settings mean to somebody who does not know them; "" where only their names can tell."""
     if "initialise.neighbours" in values:
         number = values["initialise.neighbours"]
-        return (
-            (f"each picture is sorted together with the {number} most similar ones")
-            if number
-            else "each picture is sorted on its own"
-        )
+        how = f"together with the {number} most similar ones" if number else "on its own"
+        return f"each picture is sorted {how}"
     if values.get("transfer.kind") == "none":
         return "nothing learnt from the known kinds is used"
     if "method" in values:
